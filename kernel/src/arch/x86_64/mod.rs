@@ -31,3 +31,31 @@
 //!   task's work word is not zero. **The work word is the first field of what [`cpu::local::current`] points to**: an
 //!   `AtomicU32`, any bits. The hook clears what it has dealt with and may change the frame (signals).
 //! * `task::current_name()`: for reports; `None` before the first task.
+
+pub mod boot_info;
+pub mod layout;
+pub mod once;
+mod pvh;
+pub mod qemu;
+pub mod serial;
+pub mod tsc;
+
+/// The boot CPU's area: per-CPU state has to exist before the first lock is taken, and so before memory is known.
+#[repr(C, align(4096))]
+struct BootArea(core::cell::UnsafeCell<[u8; cpu::local::AREA_SIZE]>);
+
+// SAFETY: only its address is taken, by `early`, which gives the area away.
+unsafe impl Sync for BootArea {}
+
+static BOOT_AREA: BootArea = BootArea(core::cell::UnsafeCell::new([0; cpu::local::AREA_SIZE]));
+
+/// What must be before the first line of ordinary Rust: the boot CPU's area.
+///
+/// # Safety
+/// Called once, first of all, on the boot CPU.
+unsafe fn early() {
+    let area = BOOT_AREA.0.get().cast::<u8>();
+    // SAFETY: 1. page-aligned, AREA_SIZE bytes, zeroed by the loader (.bss). 2. Given away here, once (caller).
+    unsafe { cpu::local::register_area(0, area) };
+    x86_64::registers::model_specific::GsBase::write(x86_64::VirtAddr::from_ptr(area));
+}
