@@ -19,10 +19,14 @@ pub enum Event {
     Preempt,
     /// A distinct cache line written that other CPUs write too.
     SharedLine,
+    /// A charge to, or an uncharge from, a stock or a page counter of memory control.
+    Charge,
+    /// A reference taken or dropped on an object cgroup, a cgroup or a cache's copy.
+    Reference,
 }
 
 /// Number of kinds of event.
-pub const KINDS: usize = 4;
+pub const KINDS: usize = 6;
 /// How many distinct lines are remembered between two [`clear`]s.
 pub const LINES: usize = 32;
 
