@@ -12,7 +12,7 @@ use percpu::PerCpu;
 pub struct Accounting {
     /// Pages charged at once: the model's. Immutable.
     batch: usize,
-    /// Whether statistics are batched up the hierarchy (Linux up to 5.12). Immutable.
+    /// Each used with its CPU's interrupts (or preemption) off.
     stocks: PerCpu<Stock>,
     /// Immutable.
     root: &'static Cgroup,

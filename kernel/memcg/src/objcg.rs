@@ -43,6 +43,18 @@ impl ObjCgroup {
         &self.leftover
     }
 
+    /// Leaves bytes that no stock holds any more. Where they make up whole pages, those are uncharged: so a cgroup whose
+    /// objects are gone and whose stocks are drained is at zero. (Linux leaves them until the objcg is used or released.)
+    pub(crate) fn leave(&self, accounting: &Accounting, mut bytes: usize) {
+        while bytes > 0 && self.leftover.fetch_add(bytes, Ordering::AcqRel) + bytes >= PAGE_SIZE {
+            let all = self.leftover.swap(0, Ordering::AcqRel);
+            if all >= PAGE_SIZE {
+                accounting.uncharge_kernel_pages(self.cgroup(), all / PAGE_SIZE);
+            }
+            bytes = all % PAGE_SIZE;
+        }
+    }
+
     /// Takes a reference; the caller has one.
     #[inline(always)]
     pub(crate) fn get(&self) {

@@ -154,9 +154,7 @@ impl ByteStock {
         if bytes >= PAGE_SIZE {
             accounting.uncharge_kernel_pages(objcg.cgroup(), bytes / PAGE_SIZE);
         }
-        if !bytes.is_multiple_of(PAGE_SIZE) {
-            objcg.leftover().fetch_add(bytes % PAGE_SIZE, Ordering::AcqRel);
-        }
+        objcg.leave(accounting, bytes % PAGE_SIZE);
         if self.slab_bytes.get() != 0 {
             self.pass_on_statistics(objcg);
         }

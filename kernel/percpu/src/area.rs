@@ -1,13 +1,13 @@
 //! The allocator of offsets in the CPUs' areas.
 //!
 //! A bitmap of [`UNIT`]-byte units, first fit from where the last allocation ended. Areas are small and allocations rare
-//! (a cache, a cgroup, a queue), so a walk over 2 KiB of bitmap is cheap enough.
+//! (a cache, a cgroup, a queue), so a walk over 4 KiB of bitmap is cheap enough.
 
 use cpu::SpinLock;
 use cpu::local::{AREA_SIZE, DYNAMIC_START};
 
 /// Granularity and least alignment of slots, in bytes.
-const UNIT: usize = 16;
+const UNIT: usize = 8;
 /// Number of units.
 const UNITS: usize = (AREA_SIZE - DYNAMIC_START) / UNIT;
 const WORDS: usize = UNITS.div_ceil(64);
