@@ -28,6 +28,8 @@ pub mod local;
 pub mod lock;
 pub mod preempt;
 mod reference;
+#[cfg(test)]
+mod tests;
 
 pub use irq::{Masked, without_interrupts};
 pub use local::{MAX_CPUS, id, possible};
