@@ -214,8 +214,8 @@ fn temporary_folder() -> Result<tempfile::TempDir> {
 fn run_experiment(cli: &Cli) -> Result<i32> {
     let (machine, auto) = cli.machine.machine(300)?;
     let models = Model::parse_list(&cli.models)?;
-    if cli.rounds == 0 {
-        return Err(Usage("--rounds 0: at least one round is needed".into()).into());
+    if cli.rounds == 0 || cli.rounds > u32::MAX.into() {
+        return Err(Usage(format!("--rounds {}: from 1 to {}", cli.rounds, u32::MAX)).into());
     }
     let ready = preflight::check(cli.machine.qemu.as_deref())?;
     let mut plan = Plan {

@@ -31,6 +31,8 @@ const KEPT: usize = 4 << 20;
 const LOG_LIMIT: u64 = 64 << 20;
 /// How many last lines of console and log a failure shows.
 const TAIL: usize = 12;
+/// What QEMU's q35 takes.
+const MOST_CPUS: u32 = 288;
 /// The smallest memory (MiB) that is worth a boot.
 pub const SMALLEST_MEMORY: u32 = 32;
 
@@ -86,6 +88,12 @@ impl Machine {
         let refuse = |why: String| Err(Usage(why).into());
         if self.cpus == 0 {
             return refuse("--cpus 0: a machine has at least one CPU".into());
+        }
+        if self.cpus > MOST_CPUS {
+            return refuse(format!(
+                "--cpus {}: QEMU's q35 machine has at most {MOST_CPUS}",
+                self.cpus
+            ));
         }
         if self.mem < SMALLEST_MEMORY {
             return refuse(format!(
@@ -208,7 +216,11 @@ impl Boot {
     pub fn tail(&self) -> Vec<String> {
         fn last(what: &str, lines: Vec<&str>, found: &mut Vec<String>) {
             let from = lines.len().saturating_sub(TAIL);
-            found.extend(lines[from..].iter().map(|l| format!("{what}| {}", l.trim_end())));
+            found.extend(
+                lines[from..]
+                    .iter()
+                    .map(|l| format!("{what}| {}", printable(l.trim_end()))),
+            );
         }
         let mut found = Vec::new();
         let output = String::from_utf8_lossy(&self.output);
@@ -221,6 +233,21 @@ impl Boot {
         }
         found
     }
+}
+
+/// A line that cannot steer the terminal: control characters are written as escapes.
+fn printable(line: &str) -> String {
+    line.chars()
+        .flat_map(|c| {
+            let escaped = c.is_control() && c != '\t';
+            let written: Box<dyn Iterator<Item = char>> = if escaped {
+                Box::new(c.escape_default())
+            } else {
+                Box::new(std::iter::once(c))
+            };
+            written
+        })
+        .collect()
 }
 
 /// Boots once. `dir` holds the boot's files (its names are unique within the process); `tee` gets the program's output

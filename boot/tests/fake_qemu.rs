@@ -124,9 +124,10 @@ fn output_is_passed_on_as_it_comes() {
 
 #[test]
 fn a_programs_failure_is_told_with_its_console() {
-    let error = succeeded(run("echo oh; echo 'tollgate: exit code=7' >>\"$log\"; exit 33").unwrap()).unwrap_err();
+    let error = succeeded(run("printf 'oh\\033[2J\\n'; echo 'tollgate: exit code=7' >>\"$log\"; exit 33").unwrap())
+        .unwrap_err();
     assert_eq!(one_line(&error), "its program exited with 7");
-    assert_eq!(detail(&error), ["console| oh"]);
+    assert_eq!(detail(&error), ["console| oh\\u{1b}[2J"]);
     let error = succeeded(run("echo 'tollgate: exit signal=11' >>\"$log\"; exit 33").unwrap()).unwrap_err();
     assert_eq!(one_line(&error), "its program was killed by SIGSEGV");
 }
@@ -258,6 +259,7 @@ fn impossible_machines_are_refused() {
         one_line(&error)
     };
     assert!(refuse(&|m| m.cpus = 0).contains("--cpus 0"));
+    assert!(refuse(&|m| m.cpus = 289).contains("at most 288"));
     assert!(refuse(&|m| m.mem = 31).contains("at least 32 MiB"));
     assert!(refuse(&|m| m.mem = u32::MAX).contains("ask for less"));
     assert!(refuse(&|m| m.timeout = Duration::ZERO).contains("--timeout"));
