@@ -12,7 +12,7 @@ use crate::latency::PerCall;
 use crate::model::{Cgroup, Model, RowKey};
 use crate::progress::Progress;
 use crate::qemu::{self, Accel, Boot, Load, Machine};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
@@ -210,6 +210,12 @@ fn half(
         return Ok(Half::Events(row_events(&boot.control.events)?, boot.control.counts));
     }
     let measured = Measured::parse(&String::from_utf8_lossy(&boot.output))?;
+    ensure!(
+        measured.rounds == plan.rounds,
+        "mqtest made {} rounds, not {}",
+        measured.rounds,
+        plan.rounds
+    );
     Ok(Half::Measured(measured, boot.control.first_user_tsc))
 }
 

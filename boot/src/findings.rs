@@ -15,6 +15,8 @@ pub struct Finding {
     pub published: String,
     /// Ours.
     pub measured: String,
+    /// Our modelled times, where a time is modelled.
+    pub modelled_ns: Option<String>,
     /// Whether it holds for the measured minima of receive and of send.
     pub holds: [bool; 2],
     /// Whether it holds for the modelled time of receive and of send; none where no time is modelled.
@@ -82,7 +84,8 @@ pub fn order(rows: &[Row], model_time: bool) -> Vec<Finding> {
         found.push(Finding {
             claim: claim.into(),
             published,
-            measured: format!("receive: {}; send: {}", measured(0), measured(1)),
+            measured: shown(minima, 0),
+            modelled_ns: model_time.then(|| shown(modelled, 1)),
             holds: each(minima),
             modelled: model_time.then(|| each(modelled)),
         });
@@ -95,7 +98,7 @@ pub fn order(rows: &[Row], model_time: bool) -> Vec<Finding> {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        format!("receive: {}; send: {}", call(|p| p.rx[0]), call(|p| p.tx[0]))
+        format!("receive: {}; send: {} ns", call(|p| p.rx[0]), call(|p| p.tx[0]))
     };
     let get = |model, cache| row(rows, model, cache);
     let (page, object) = (get(Model::Page, false), get(Model::Object, false));

@@ -70,7 +70,8 @@ pub fn document(meta: Value, plan: &Plan, rows: &[Row]) -> Value {
         .iter()
         .map(|f| {
             json!({
-                "claim": f.claim, "published": f.published, "measured": f.measured, "verdict": f.verdict(),
+                "claim": f.claim, "published": f.published, "measured": f.measured, "modelled_ns": f.modelled_ns,
+                "verdict": f.verdict(),
                 "rx": f.holds[0], "tx": f.holds[1],
                 "model_rx": f.modelled.map(|m| m[0]), "model_tx": f.modelled.map(|m| m[1]),
             })

@@ -72,8 +72,11 @@ pub fn render(plan: &Plan, rows: &[Row]) -> String {
     line("Does the published order come out? (measured minima against published minima)");
     for finding in findings::order(rows, unit == "instructions") {
         line(&format!("- {}: {}", finding.claim, finding.verdict()));
-        line(&format!("    published ns      {}", finding.published));
+        line(&format!("    published         {}", finding.published));
         line(&format!("    {unit:<17} {}", finding.measured));
+        if let Some(ns) = finding.modelled_ns {
+            line(&format!("    modelled ns       {ns}"));
+        }
     }
     line("");
     line(&findings::open_question(rows, unit));
