@@ -75,11 +75,14 @@ pub fn order(rows: &[Row], model_time: bool) -> Vec<Finding> {
         let each = |figures: fn(&Row) -> [f64; 2]| {
             [0, 1].map(|call| holds(&rows.iter().map(|&r| figures(r)[call]).collect::<Vec<_>>()))
         };
-        let measured = |call: usize| {
-            rows.iter()
-                .map(|r| format!("{} {}", r.key.name(), minima(r)[call]))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let shown = |figures: fn(&Row) -> [f64; 2], digits: usize| {
+            let [rx, tx] = [0, 1].map(|call| {
+                let each = rows
+                    .iter()
+                    .map(|&r| format!("{} {:.digits$}", r.key.name(), figures(r)[call]));
+                each.collect::<Vec<_>>().join(", ")
+            });
+            format!("receive: {rx}; send: {tx}")
         };
         found.push(Finding {
             claim: claim.into(),

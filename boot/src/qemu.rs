@@ -323,12 +323,15 @@ pub fn boot(
     let _ = std::fs::remove_file(&initrd);
     let _ = std::fs::remove_file(&log);
 
+    let said = String::from_utf8_lossy(&said);
     let ending = match ended? {
         Ended::Killed(ending) => ending,
         Ended::By(status) if status.code() == Some(ORDERED) => Ending::Ordered,
         Ended::By(status) if status.code() == Some(FAILED) => Ending::KernelFailed,
+        // A Ctrl-C reaches QEMU as well, and QEMU may be quicker than our own handler.
+        Ended::By(_) if interrupted() || said.contains("terminating on signal") => return Err(interrupted_error()),
         Ended::By(status) if status.success() => Ending::Reset,
-        Ended::By(status) => return Err(own_failure(machine, status, &String::from_utf8_lossy(&said))),
+        Ended::By(status) => return Err(own_failure(machine, status, &said)),
     };
     output.passed_on.context("passing on the program's output")?;
     Ok(Boot {

@@ -176,6 +176,12 @@ fn cancelled() {
 }
 
 #[test]
+fn a_signal_to_qemu_is_no_triple_fault() {
+    let error = run("echo 'qemu-system-x86_64: terminating on signal 2' >&2; exit 0").unwrap_err();
+    assert_eq!((one_line(&error).as_str(), status(&error)), ("interrupted", 130));
+}
+
+#[test]
 fn panic() {
     let body = "printf 'tollgate: panic no frames left\\ntollgate: | rip=1234\\ntollgate: | 0: mm::alloc\\n' >>\"$log\"; exit 35";
     let error = run(body).unwrap().in_order().unwrap_err();
