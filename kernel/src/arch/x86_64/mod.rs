@@ -32,22 +32,43 @@
 //!   `AtomicU32`, any bits. The hook clears what it has dealt with and may change the frame (signals).
 //! * `task::current_name()`: for reports; `None` before the first task.
 
+mod acpi;
+mod apic;
+mod backtrace;
 pub mod boot_info;
+mod exceptions;
+mod features;
+mod gdt;
+mod idt;
 pub mod layout;
 pub mod once;
+pub mod paging;
 mod pvh;
 pub mod qemu;
+mod report;
+pub mod rtc;
 pub mod serial;
+pub mod switch;
+pub mod syscall_entry;
+mod trap;
 pub mod tsc;
+pub mod user;
+pub mod usercopy;
+
+pub use trap::{Trap, TrapFrame};
+
+use crate::mm::frames::{self, OutOfMemory};
+use boot_info::BootInfo;
+use cpu::local::AREA_SIZE;
 
 /// The boot CPU's area: per-CPU state has to exist before the first lock is taken, and so before memory is known.
 #[repr(C, align(4096))]
-struct BootArea(core::cell::UnsafeCell<[u8; cpu::local::AREA_SIZE]>);
+struct BootArea(core::cell::UnsafeCell<[u8; AREA_SIZE]>);
 
 // SAFETY: only its address is taken, by `early`, which gives the area away.
 unsafe impl Sync for BootArea {}
 
-static BOOT_AREA: BootArea = BootArea(core::cell::UnsafeCell::new([0; cpu::local::AREA_SIZE]));
+static BOOT_AREA: BootArea = BootArea(core::cell::UnsafeCell::new([0; AREA_SIZE]));
 
 /// What must be before the first line of ordinary Rust: the boot CPU's area.
 ///
@@ -59,3 +80,55 @@ unsafe fn early() {
     unsafe { cpu::local::register_area(0, area) };
     x86_64::registers::model_specific::GsBase::write(x86_64::VirtAddr::from_ptr(area));
 }
+
+/// Memory, and the processor as the kernel wants it: page tables with their permissions, features, segments, traps with
+/// stacks of their own, system calls. Afterwards a mistake is reported as what it is.
+pub fn init_memory_and_traps(boot: &'static BootInfo) -> Result<(), OutOfMemory> {
+    let features = features::detect();
+    let usable = boot.usable();
+    // SAFETY: boot, one CPU, interrupts off, the boot page tables active, each of these once and in this order: the
+    // segments before the gates that refer to them, the code patched while it can be written, frames before page tables.
+    unsafe {
+        gdt::init();
+        idt::init();
+        usercopy::patch_smap_sites(features.smap);
+        frames::init(&usable);
+        paging::init(boot, if features.gigabyte_pages { 3 } else { 2 })?;
+        frames::init_rest(&usable);
+        features::enable(features);
+    }
+    gdt::init_trap_stacks()?;
+    syscall_entry::init();
+    backtrace::init(boot.initrd());
+    Ok(())
+}
+
+/// An area for each processor that the firmware lists. Before the first per-CPU slot is made.
+pub fn init_cpu_areas(boot: &BootInfo) -> Result<(), OutOfMemory> {
+    for id in 1..acpi::processors(boot.rsdp).len() {
+        let order = const { (AREA_SIZE / layout::PAGE_SIZE as usize).trailing_zeros() as usize };
+        let area = layout::phys_to_virt(frames::alloc_zeroed(order)?);
+        // SAFETY: page-aligned, AREA_SIZE bytes of zeroes, never freed.
+        unsafe { cpu::local::register_area(id, area) };
+    }
+    Ok(())
+}
+
+/// The clock and the local APIC; the tick stays off.
+///
+/// # Panics
+/// On a processor without an APIC: the kernel has no other timer.
+pub fn init_clock() {
+    let features = features::get();
+    if apic::init(features).is_err() {
+        panic!("this processor has no local APIC");
+    }
+    tsc::calibrate(features);
+}
+
+/// Waits for an interrupt. Called with interrupts off, returns with them on; none is missed in between.
+pub fn idle() {
+    x86_64::instructions::interrupts::enable_and_hlt();
+}
+
+const _: () = assert!(AREA_SIZE.is_power_of_two());

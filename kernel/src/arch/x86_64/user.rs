@@ -1,0 +1,67 @@
+//! Into ring 3, and the program's registers that are not in a frame.
+
+use super::layout::USER_END;
+use super::trap::TrapFrame;
+use super::tsc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use cpu::irq;
+use x86_64::VirtAddr;
+use x86_64::registers::model_specific::{FsBase, KernelGsBase};
+
+/// Whether a program has run.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Goes to ring 3 with the registers of `frame`, which must be of [`TrapFrame::new_user`]'s making or of a trap from
+/// ring 3; what it lets a program have is checked. The kernel stack is left as it is: nothing on it is used again.
+pub fn enter(frame: &TrapFrame) -> ! {
+    let mut frame = *frame;
+    frame.sanitise();
+    if !ENTERED.swap(true, Ordering::Relaxed) {
+        crate::control!("first-user-instruction tsc={}", tsc::read());
+    }
+    irq::disable();
+    // SAFETY: 1. the frame lies on this stack, whole, and is fit for ring 3 (sanitise). 2. Interrupts are off until iretq.
+    // 3. trap_exit takes the frame from the stack pointer; nothing below is needed again.
+    unsafe {
+        core::arch::asm!(
+            "mov rsp, {}",
+            "jmp trap_exit",
+            in(reg) &raw const frame,
+            options(noreturn),
+        )
+    }
+}
+
+/// An address that is not the user's, where one must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotUser;
+
+fn user_address(address: u64) -> Result<VirtAddr, NotUser> {
+    if address < USER_END {
+        VirtAddr::try_new(address).map_err(|_| NotUser)
+    } else {
+        Err(NotUser)
+    }
+}
+
+/// The running program's fs base.
+pub fn fs_base() -> u64 {
+    FsBase::read().as_u64()
+}
+
+/// Sets the running program's fs base.
+pub fn set_fs_base(base: u64) -> Result<(), NotUser> {
+    FsBase::write(user_address(base)?);
+    Ok(())
+}
+
+/// The running program's gs base.
+pub fn gs_base() -> u64 {
+    KernelGsBase::read().as_u64()
+}
+
+/// Sets the running program's gs base.
+pub fn set_gs_base(base: u64) -> Result<(), NotUser> {
+    KernelGsBase::write(user_address(base)?);
+    Ok(())
+}
