@@ -1,0 +1,1 @@
+//! Tests of POSIX queues: as questions, against a model, and on several CPUs.
