@@ -1,0 +1,136 @@
+//! What a program finds when it starts and what every program asks of a kernel: C programs of programs/.
+
+use tests::guest::on_tollgate;
+use tests::{End, Program, Setting, questions, verdict};
+
+questions! {
+    /// A static program of the C library.
+    libc_start = Program::new("libc_start").arguments(&["one", "two words"]);
+    are_the_arguments_as_given
+    do_the_three_lists_follow_each_other
+    does_the_environment_hold_pairs
+    does_the_auxiliary_vector_describe_the_program
+    are_sixteen_random_bytes_given
+    have_constructors_and_thread_local_storage_been_set_up
+    does_formatted_output_work
+    does_malloc_give_memory_small_and_big
+    does_the_rest_of_the_library_work
+}
+
+questions! {
+    /// The same program, position-independent.
+    libc_start_pie = Program::new("libc_start").options(&["-static-pie", "-fPIE"]).arguments(&["one", "two words"]);
+    are_the_arguments_as_given
+    do_the_three_lists_follow_each_other
+    does_the_environment_hold_pairs
+    does_the_auxiliary_vector_describe_the_program
+    are_sixteen_random_bytes_given
+    have_constructors_and_thread_local_storage_been_set_up
+    does_formatted_output_work
+    does_malloc_give_memory_small_and_big
+    does_the_rest_of_the_library_work
+}
+
+questions! {
+    /// The memory of a program.
+    memory = Program::new("memory");
+    does_brk_move_the_end_of_the_heap
+    does_brk_answer_where_it_is_when_it_refuses
+    is_fresh_memory_zero_and_writable
+    does_memory_come_back_clean
+    what_mappings_are_refused
+    does_a_fixed_mapping_take_the_place_of_another
+    is_an_address_only_a_hint_unless_fixed
+    can_a_part_of_a_mapping_be_given_back
+    what_may_be_unmapped
+    does_mprotect_change_what_may_be_done
+    can_code_be_written_and_then_run
+    what_does_mprotect_refuse
+    does_much_more_memory_than_there_is_cost_nothing_untouched
+    does_the_stack_grow
+}
+
+questions! {
+    /// The calls that every program makes.
+    calls = Program::new("calls");
+    is_a_number_that_is_no_call_enosys
+    is_only_the_low_half_of_a_call_number_looked_at
+    does_write_check_its_descriptor_and_address
+    do_clocks_go_forward_only
+    does_the_real_time_lie_after_2020
+    what_does_clock_gettime_refuse
+    does_getrandom_give_random_bytes
+    what_does_readlink_refuse
+    does_uname_name_a_machine
+    who_is_the_program
+    does_prlimit_keep_what_is_set
+    what_does_arch_prctl_do
+    does_stat_of_a_missing_file_fail
+}
+
+questions! {
+    /// What is in the registers.
+    registers = Program::new("registers").options(&["-Wl,-e,record_entry"]);
+    are_the_registers_clear_at_the_start
+    are_the_vector_registers_clear_at_the_start
+    does_a_call_keep_every_register_but_rax_rcx_and_r11
+    does_a_call_that_fails_keep_them_too
+    does_a_call_keep_the_flags
+    does_a_copy_run_forward_whatever_the_direction_flag_says
+    does_a_call_work_on_any_stack_pointer
+    do_vector_registers_survive_the_timer
+    do_vector_registers_survive_calls
+    do_the_upper_halves_survive_too_if_they_may_be_used
+    do_floating_point_modes_survive
+    does_the_gs_base_survive
+    may_the_segment_registers_be_cleared
+}
+
+/// Runs `finish` and returns what it printed and how it ended.
+fn finish(arguments: &'static [&'static str]) -> (String, End) {
+    let run =
+        verdict::run(&Program::new("finish").arguments(arguments), Setting::DEFAULT).unwrap_or_else(|e| panic!("{e}"));
+    (
+        run.text().lines().next().unwrap_or_default().trim_end().to_owned(),
+        run.end,
+    )
+}
+
+#[test]
+fn is_a_status_the_low_eight_bits() {
+    let flushed = "buffered;at exit;".to_owned();
+    assert_eq!(finish(&["return", "0"]), (flushed.clone(), End::Code(0)));
+    assert_eq!(finish(&["exit", "7"]), (flushed.clone(), End::Code(7)));
+    assert_eq!(finish(&["return", "263"]), (flushed, End::Code(7)));
+}
+
+#[test]
+fn does_ending_by_the_call_itself_flush_nothing() {
+    for how in [&["group", "255"], &["thread", "255"]] {
+        let run =
+            verdict::run(&Program::new("finish").arguments(how), Setting::DEFAULT).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!run.text().contains("buffered"), "{how:?}: {}", run.text());
+        // A shell between cannot tell a status above 128 from a signal.
+        assert!(run.end == End::Code(255) || !on_tollgate(), "{how:?}: {:?}", run.end);
+    }
+}
+
+#[test]
+fn does_output_arrive_byte_for_byte() {
+    let program = Program::new("output").arguments(&["plain", "two words", "\u{fc}ml\u{e4}ut", "-x", "a\tb\nc"]);
+    let run = verdict::run(&program, Setting::DEFAULT).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(run.end, End::Code(0));
+    if !on_tollgate() {
+        return; // What another kernel's terminal makes of the bytes is not asked.
+    }
+    let mut want: Vec<u8> = (0..=255).collect();
+    want.extend((0..100_000).map(|i| b'a' + (i % 26) as u8));
+    // Standard error is the same line; standard output is flushed at the end.
+    want.extend("[standard error][plain][two words][\u{fc}ml\u{e4}ut][-x][a\tb\nc]".bytes());
+    assert_eq!(run.output.len(), want.len());
+    assert!(
+        run.output == want,
+        "the bytes differ first at {:?}",
+        run.output.iter().zip(&want).position(|(a, b)| a != b)
+    );
+}
