@@ -21,11 +21,9 @@ static LOGGER: Logger = Logger;
 
 /// Opens the ports and makes `log`'s macros work. `com2`: whether the log has a port of its own.
 pub fn init(com2: bool) {
-    ON_COM2.store(com2, Ordering::Relaxed);
     serial::CONSOLE.init();
-    if com2 {
-        serial::LOG.init();
-    }
+    // Without a second port the log would be lost: then it shares the first.
+    ON_COM2.store(com2 && serial::LOG.init(), Ordering::Relaxed);
     // Only a second call could fail.
     if log::set_logger(&LOGGER).is_ok() {
         log::set_max_level(LevelFilter::Info);

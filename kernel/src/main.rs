@@ -1,22 +1,92 @@
-//! Tollgate, the kernel.
+//! Tollgate: a small kernel that runs Linux programs and charges every kernel object to the cgroup that made it.
+//!
+//! This file is the whole boot, in order. The loader's entry (`arch`, module `pvh`) calls [`boot`] on the boot stack with
+//! interrupts off; what follows turns it into the first CPU's idle task.
+//!
+//! * [`arch`]: the machine. [`mm`]: memory. [`task`]: tasks and time. [`fs`]: files. [`exec`]: programs.
+//!   [`syscall`]: what programs ask. [`log`]: what we say. [`options`]: what we were told.
+//! * Below the kernel stand the crates that hold its subject and know nothing of it: cpu, percpu, memcg, slab, ipc.
+
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
 mod arch;
+mod exec;
+mod fs;
 mod log;
+mod mm;
 mod options;
+mod syscall;
+mod task;
 
 use crate::arch::boot_info::BootInfo;
 use crate::options::Options;
+use ::log::{error, info, warn};
+use core::fmt::Debug;
 
+/// From the loader's description of the machine to the first program.
 fn boot(boot: &'static BootInfo) -> ! {
-    log::init(Options::wants_com2(&boot.command_line));
-    ::log::info!("hello {:?} entry tsc {} mem {:x?} usable {:x?} mapped {:x?} initrd {:x?} rsdp {:x?}", Options::parse(&boot.command_line), boot.tsc_at_entry, boot.regions, boot.usable(), boot.mapped(), boot.initrd, boot.rsdp);
-    arch::qemu::exit(true);
+    log::init(Options::wants_com2(&boot.command_line)); // the serial ports: from here on there are words
+    let options = options(boot); // what we are asked to be, or the end
+    mm::heap::init(); // the early heap
+    needed(arch::init_memory_and_traps(boot)); // page tables, frames; a mistake is reported from here on
+    needed(arch::init_cpu_areas(boot)); // per-CPU areas, before the first slot
+    let slab = needed(mm::heap::init_slab(options.accounting)); // caches and cgroups; the heap is theirs now
+    arch::init_clock(options.tick); // the time-stamp counter's frequency, and the tick
+    needed(fs::start(boot.initrd())); // the loader's archive is the root file system
+    let accounting = slab.accounting();
+    let root = accounting.root();
+    let cgroup = if options.user_cgroup { needed(accounting.create(root)) } else { root }; // /u
+    let system = task::System {
+        options,
+        slab,
+        accounting,
+        cgroup,
+    };
+    needed(syscall::start_mqueues(&system)); // the namespace of message queues
+    report(boot);
+    task::start(system) // the idle task, and init, which starts the program
 }
 
-#[panic_handler]
-fn panicked(info: &core::panic::PanicInfo) -> ! {
-    log::failure(format_args!("tollgate: panic {}", info.message()));
-    arch::qemu::exit(false);
+/// The command line, understood. Otherwise the run ends as a failure: under other options it would measure something else.
+fn options(boot: &'static BootInfo) -> Options {
+    if boot.command_line_cut {
+        error!("command line: longer than {} bytes", arch::boot_info::COMMAND_LINE_MAX);
+        arch::qemu::exit(false);
+    }
+    match Options::parse(&boot.command_line) {
+        Ok(options) => options,
+        Err(error) => {
+            error!("command line: {error}");
+            arch::qemu::exit(false);
+        }
+    }
+}
+
+/// The result of a step without which there is no kernel.
+#[track_caller]
+fn needed<T, E: Debug>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(error) => panic!("boot: {error:?}"),
+    }
+}
+
+/// What was found, for the log.
+fn report(boot: &BootInfo) {
+    let frames = mm::frames::count();
+    info!(
+        "{}: {} KiB of memory, {} KiB free; {} CPUs listed; counter at {} kHz, {} at the kernel's first instruction",
+        boot.protocol,
+        frames.total * 4,
+        frames.free * 4,
+        cpu::possible(),
+        arch::tsc::khz(),
+        boot.tsc_at_entry
+    );
+    if boot.regions_dropped != 0 {
+        warn!("the memory map has {} more entries than are kept", boot.regions_dropped);
+    }
 }

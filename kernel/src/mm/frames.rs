@@ -8,13 +8,15 @@
 //! read off a byte per frame, which says for the first frame of a free block its order, and zero for all others.
 //!
 //! Memory comes in two parts: first what the boot page tables map, so that the kernel's page tables can be made of it;
-//! the rest once they are in use. The bytes of all of it are taken from the first part.
+//! the rest once they are in use. The bytes of all of it are taken from the first part, and with them the room for the
+//! crate slab's descriptors of frames, which must be in one piece larger than any block.
 //!
 //! **Lock order.** [`FRAMES`] has rank 95: below it only the log. Interrupt handlers may allocate.
 
 use crate::arch::boot_info::Ranges;
 use crate::arch::layout::{BOOT_MAPPED, PAGE_SIZE, phys_to_virt};
 use core::ops::Range;
+use core::ptr::NonNull;
 use cpu::IrqLock;
 use x86_64::PhysAddr;
 
@@ -41,7 +43,12 @@ struct Buddy {
     free: usize,
     /// Frames that are ours.
     total: usize,
+    /// Room for slab's descriptors, until [`take_descriptors`].
+    descriptors: Option<NonNull<u8>>,
 }
+
+// SAFETY: the pointer is to memory of nobody's, on its way to whoever takes it.
+unsafe impl Send for Buddy {}
 
 static FRAMES: IrqLock<Buddy> = IrqLock::new(
     95,
@@ -50,6 +57,7 @@ static FRAMES: IrqLock<Buddy> = IrqLock::new(
         free_order: &mut [],
         free: 0,
         total: 0,
+        descriptors: None,
     },
 );
 
@@ -164,13 +172,14 @@ fn part(range: &Range<u64>, mapped: bool) -> Range<u64> {
 /// Takes over the memory that the boot page tables map. Once.
 ///
 /// # Panics
-/// When there is not even room for the state bytes.
+/// When there is not even room for the descriptions of memory.
 ///
 /// # Safety
 /// `usable` is RAM that nobody else uses, sorted and disjoint, without frame 0; the boot page tables are active.
 pub unsafe fn init(usable: &Ranges) {
     let frames = usable.last().map_or(0, |last| last.end / PAGE_SIZE);
-    let bytes = frames.next_multiple_of(PAGE_SIZE);
+    let state_bytes = frames.next_multiple_of(PAGE_SIZE);
+    let bytes = state_bytes + (slab::page::descriptor_bytes(frames as usize) as u64).next_multiple_of(PAGE_SIZE);
     let mut first: Ranges = usable.iter().map(|range| part(range, true)).filter(|range| !range.is_empty()).collect();
     // From the end of the largest part, so that the whole low blocks stay whole.
     let Some(host) = first.iter_mut().max_by_key(|range| range.end - range.start) else {
@@ -182,11 +191,12 @@ pub unsafe fn init(usable: &Ranges) {
     // SAFETY: 1. RAM of nobody's (caller), cut off from what the lists get. 2. Mapped (below BOOT_MAPPED). 3. Zeroed
     // before it is a slice.
     let free_order = unsafe {
-        state.write_bytes(0, bytes as usize);
+        state.write_bytes(0, state_bytes as usize);
         core::slice::from_raw_parts_mut(state, frames as usize)
     };
     let mut buddy = FRAMES.lock();
     buddy.free_order = free_order;
+    buddy.descriptors = NonNull::new(state.wrapping_add(state_bytes as usize));
     for range in first {
         buddy.add(range);
     }
@@ -201,6 +211,18 @@ pub unsafe fn init_rest(usable: &Ranges) {
     for range in usable.iter().map(|range| part(range, false)).filter(|range| !range.is_empty()) {
         buddy.add(range);
     }
+}
+
+/// The room for slab's descriptors and the number of frames that it is for, counted from physical address 0. Once.
+///
+/// # Panics
+/// The second time.
+pub fn take_descriptors() -> (NonNull<u8>, usize) {
+    let mut buddy = FRAMES.lock();
+    let Some(room) = buddy.descriptors.take() else {
+        panic!("the descriptors' room was taken twice, or there is no memory yet");
+    };
+    (room, buddy.free_order.len())
 }
 
 /// A block of 2^order frames with arbitrary contents.

@@ -148,7 +148,7 @@ pub(super) fn exception(frame: &mut TrapFrame) {
     let number = frame.vector as u8;
     // Read before interrupts are on: another task's fault would change it.
     let address = if number == vector::PAGE_FAULT { Cr2::read_raw() } else { frame.rip };
-    if frame.from_user() {
+    if frame.is_user() {
         irq::enable();
         if number == vector::PAGE_FAULT && offer(address, frame.error) {
             return;
@@ -162,7 +162,7 @@ pub(super) fn exception(frame: &mut TrapFrame) {
         frame.sanitise();
     } else if let Some(resume) = usercopy::fixup(frame.rip) {
         // Where the copy runs in a section that must not sleep, the page is not looked for.
-        if number == vector::PAGE_FAULT && frame.interrupts_on() && cpu::preempt::count() << 1 == 0 {
+        if number == vector::PAGE_FAULT && frame.interrupts_on() && cpu::preempt::preemptible() {
             irq::enable();
             if offer(address, frame.error) {
                 return;

@@ -16,6 +16,8 @@ pub struct Features {
     pub umip: bool,
     /// XSAVE, and the components that are on: the FPU, SSE, and AVX where there is one.
     pub xsave: Option<XCr0Flags>,
+    /// Bytes of a program's FPU state, as XSAVE (or FXSAVE) lays it out.
+    pub fpu_area: usize,
     /// Pages of 1 GiB.
     pub gigabyte_pages: bool,
     /// The local APIC by MSRs.
@@ -38,6 +40,11 @@ pub fn get() -> &'static Features {
         Some(features) => features,
         None => panic!("the processor's features were asked for before they were known"),
     }
+}
+
+/// CPUID leaf 1, edx: what Linux hands to programs as `AT_HWCAP`.
+pub fn cpuid_edx() -> u32 {
+    __cpuid(1).edx
 }
 
 /// The highest basic leaf: reading above it gives another leaf's data.
@@ -70,6 +77,11 @@ pub fn detect() -> &'static Features {
         smap: bit(structured, 20),
         umip: bit(structured_ecx, 2),
         xsave,
+        fpu_area: match xsave {
+            None => 512,
+            Some(on) if on.contains(XCr0Flags::AVX) => FPU_AREA,
+            Some(_) => 576,
+        },
         gigabyte_pages: bit(extended, 26),
         x2apic: bit(basic.ecx, 21),
         hypervisor: bit(basic.ecx, 31),

@@ -18,7 +18,7 @@
 //!   [`paging::Protection`].
 //! * [`tsc`]: `read()`, `khz()`, `now_ns()`. [`rtc::read`]: seconds since 1970. [`serial`]: the console's bytes.
 //! * [`syscall_entry::full_frame!`]: makes an entry of the system-call table of a function that takes `&mut TrapFrame`.
-//! * [`idle`], [`qemu::exit`].
+//! * [`events::report`]: the counted events of each system call, in the build that counts. [`idle`], [`qemu::exit`].
 //!
 //! **What the kernel provides** (hooks; interrupts are on unless said):
 //! * `syscall::TABLE: [SyscallFn; N]`, `SyscallFn = extern "C" fn(u64, u64, u64, u64, u64, u64) -> i64`, and
@@ -36,8 +36,9 @@ mod acpi;
 mod apic;
 mod backtrace;
 pub mod boot_info;
+pub mod events;
 mod exceptions;
-mod features;
+pub mod features;
 mod gdt;
 mod idt;
 pub mod layout;
@@ -55,6 +56,7 @@ pub mod tsc;
 pub mod user;
 pub mod usercopy;
 
+pub use syscall_entry::SyscallFn;
 pub use trap::{Trap, TrapFrame};
 
 use crate::mm::frames::{self, OutOfMemory};
@@ -114,16 +116,17 @@ pub fn init_cpu_areas(boot: &BootInfo) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// The clock and the local APIC; the tick stays off.
+/// The clock and this CPU's tick, `hz` times a second once interrupts are on.
 ///
 /// # Panics
 /// On a processor without an APIC: the kernel has no other timer.
-pub fn init_clock() {
+pub fn init_clock(hz: u32) {
     let features = features::get();
     if apic::init(features).is_err() {
         panic!("this processor has no local APIC");
     }
     tsc::calibrate(features);
+    tsc::start_tick(hz);
 }
 
 /// Waits for an interrupt. Called with interrupts off, returns with them on; none is missed in between.

@@ -7,6 +7,7 @@ use super::exceptions::Description;
 use super::trap::TrapFrame;
 use super::{backtrace, qemu};
 use crate::log::failure;
+use crate::task::table::printable;
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ fn begin(reason: fmt::Arguments) {
     failure(format_args!(
         "tollgate: | cpu {} task {} preempt_count {:#x}",
         cpu::id(),
-        task.unwrap_or("none"),
+        printable(task.as_deref().unwrap_or(b"none")),
         cpu::preempt::count()
     ));
 }

@@ -44,9 +44,12 @@ impl Port {
         Some(uart)
     }
 
-    /// Sets the port up: 115200 baud, 8 bits, no parity.
-    pub fn init(&self) {
-        *self.uart.lock() = self.open();
+    /// Sets the port up: 115200 baud, 8 bits, no parity. Whether a device answers.
+    pub fn init(&self) -> bool {
+        let uart = self.open();
+        let found = uart.is_some();
+        *self.uart.lock() = uart;
+        found
     }
 
     /// Sends all of `bytes` as they are.

@@ -134,8 +134,11 @@ syscall_full_frame:
     user_code = const USER_CODE.0,
     vector = const vector::SYSCALL,
     count = const crate::syscall::TABLE.len(),
+    #[cfg(not(feature = "events"))]
     table = sym crate::syscall::TABLE,
     unknown = sym unknown,
+    #[cfg(feature = "events")]
+    counted = sym super::events::call,
     exit_to_user = sym exit_to_user,
     saved = const SAVED,
     rax = const core::mem::offset_of!(TrapFrame, rax),

@@ -103,7 +103,7 @@ impl TrapFrame {
 
     /// Whether ring 3 was running.
     #[inline]
-    pub fn from_user(&self) -> bool {
+    pub fn is_user(&self) -> bool {
         self.cs & 3 != 0
     }
 
@@ -274,7 +274,7 @@ extern "C" fn trap(frame: &mut TrapFrame) {
         interrupt(frame.vector as u8);
     }
     irq::disable();
-    if frame.from_user() {
+    if frame.is_user() {
         exit_to_user(frame);
     } else if frame.interrupts_on() && preempt::need_resched() && preempt::preemptible() {
         // Leaving a section that is the last one lets the scheduler in.

@@ -149,7 +149,7 @@ fn stated(features: &Features) -> Option<u64> {
 }
 
 /// Finds the frequencies, once. The APIC is on.
-pub fn calibrate(features: &Features) {
+pub(super) fn calibrate(features: &Features) {
     apic::start_counting();
     let (gate, tsc) = match stated(features) {
         Some(khz) => (tsc_gate(khz), khz),
@@ -170,7 +170,7 @@ pub fn calibrate(features: &Features) {
 }
 
 /// Starts this CPU's tick, `hz` times a second.
-pub fn start_tick(hz: u32) {
+pub(super) fn start_tick(hz: u32) {
     let khz = RATES.get().map_or(0, |rates| rates.apic);
     let counts = (khz * 1000 / u64::from(hz)).clamp(1, u32::MAX.into());
     apic::start_tick(counts as u32);

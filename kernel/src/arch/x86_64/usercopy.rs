@@ -107,6 +107,14 @@ pub fn copy_from_user(to: &mut [u8], from: u64) -> Result<(), Fault> {
     unsafe { copy(to.as_mut_ptr(), from as *const u8, to.len()) }
 }
 
+/// As [`copy_from_user`], into memory that holds nothing yet: after `Ok` all of it is written.
+#[inline]
+pub fn copy_from_user_uninit(to: &mut [MaybeUninit<u8>], from: u64) -> Result<(), Fault> {
+    check(from, to.len())?;
+    // SAFETY: `to` is ours; `from` was checked.
+    unsafe { copy(to.as_mut_ptr().cast(), from as *const u8, to.len()) }
+}
+
 /// Writes `from` to the program's memory at `to`.
 #[inline]
 pub fn copy_to_user(to: u64, from: &[u8]) -> Result<(), Fault> {
