@@ -3,7 +3,8 @@
 //! * A page fault at a user's address is first offered to the address space, which may map the page.
 //! * Any other fault of ring 3 is the program's: the kernel makes a signal of it.
 //! * A fault of ring 0 in a copy from or to user memory ends the copy (see [`super::usercopy`]).
-//! * Everything else is a failure of the kernel: reported, and the end.
+//! * Everything else is a failure of the kernel: reported, and the end. So is an NMI: nothing here sends one, but a
+//!   person does who wants to know where a kernel hangs.
 
 use super::layout::{self, is_user};
 use super::trap::{Trap, TrapFrame, vector};
@@ -148,6 +149,9 @@ pub(super) fn exception(frame: &mut TrapFrame) {
     let number = frame.vector as u8;
     // Read before interrupts are on: another task's fault would change it.
     let address = if number == vector::PAGE_FAULT { Cr2::read_raw() } else { frame.rip };
+    if matches!(number, vector::NMI | vector::MACHINE_CHECK) {
+        report::exception(frame, &describe(frame)); // nothing that the program did
+    }
     if frame.is_user() {
         irq::enable();
         if number == vector::PAGE_FAULT && offer(address, frame.error) {
