@@ -1,0 +1,90 @@
+//! The small devices, and random numbers.
+//!
+//! **Random numbers are not secret here.** The generator (xoshiro256**, by Blackman and Vigna) starts from a fixed seed,
+//! so that the same run gives the same bytes: this kernel is an instrument, not a safe.
+
+use super::file::UserBuffer;
+use crate::arch::usercopy;
+use crate::syscall::errno::{Errno, Result};
+use cpu::SpinLock;
+
+/// The most bytes of one read or write (`MAX_RW_COUNT`).
+pub const MAX_TRANSFER: usize = 0x7fff_f000;
+/// Bytes made at a time.
+const CHUNK: usize = 256;
+
+/// The generator's state: the first digits of pi, as good as any.
+static RANDOM: SpinLock<[u64; 4]> = SpinLock::new(
+    19,
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89],
+);
+
+/// Fills a slice with random bytes.
+pub fn fill_random(bytes: &mut [u8]) {
+    let mut state = RANDOM.lock();
+    for chunk in bytes.chunks_mut(8) {
+        let number = next(&mut state).to_le_bytes();
+        chunk.copy_from_slice(&number[..chunk.len()]);
+    }
+}
+
+fn next(state: &mut [u64; 4]) -> u64 {
+    let result = state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+    let shifted = state[1] << 17;
+    state[2] ^= state[0];
+    state[3] ^= state[1];
+    state[1] ^= state[2];
+    state[0] ^= state[3];
+    state[2] ^= shifted;
+    state[3] = state[3].rotate_left(45);
+    result
+}
+
+/// Random bytes to the program.
+pub fn random(buffer: UserBuffer) -> Result<usize> {
+    let mut done = 0;
+    while done < buffer.length {
+        let mut chunk = [0; CHUNK];
+        let part = &mut chunk[..CHUNK.min(buffer.length - done)];
+        fill_random(part);
+        match usercopy::copy_to_user(buffer.address + done as u64, part) {
+            Ok(()) => done += part.len(),
+            Err(_) if done > 0 => break,
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    Ok(done)
+}
+
+/// Zeros to the program.
+pub fn zeros(buffer: UserBuffer) -> Result<usize> {
+    usercopy::clear_user(buffer.address, buffer.length)?;
+    Ok(buffer.length)
+}
+
+/// The part of `data` from `at` on that fits, to the program.
+pub fn copy_out(data: &[u8], buffer: UserBuffer, at: u64) -> Result<usize> {
+    let rest = usize::try_from(at).ok().and_then(|at| data.get(at..)).unwrap_or_default();
+    let part = &rest[..rest.len().min(buffer.length)];
+    if !part.is_empty() {
+        usercopy::copy_to_user(buffer.address, part)?;
+    }
+    Ok(part.len())
+}
+
+impl UserBuffer {
+    /// As a call gives it. EFAULT where it is not in the user's half, whatever its length; EINVAL for a negative length.
+    pub fn checked(address: u64, length: usize) -> Result<UserBuffer> {
+        if (length as isize) < 0 {
+            return Err(Errno::EINVAL);
+        }
+        let end = crate::arch::layout::USER_END;
+        if address > end || length as u64 > end - address {
+            return Err(Errno::EFAULT);
+        }
+        Ok(UserBuffer {
+            address,
+            length: length.min(MAX_TRANSFER),
+        })
+    }
+}

@@ -1,0 +1,481 @@
+//! The memory of a program: its areas, and the pages behind them.
+//!
+//! **Purpose.** mmap(2) and its relatives, the loader's segments, the growing stack, and page faults.
+//!
+//! **How it works.** A call changes the list of [`Areas`] and takes pages away; pages come one by one, when a program or
+//! the kernel on its behalf touches an address ([`handle_fault`]): zeroed, or filled from the initramfs, and the
+//! program's own from then on. The page tables hold nothing that an area does not allow.
+//!
+//! Addresses are not random: the same program finds itself at the same place in each run.
+//!
+//! **Lock order.** An address space's lock has rank 20. Under it come the heap, page tables and frames. User memory is
+//! never touched under it.
+
+use super::areas::{Area, Areas, Backing, GUARD_GAP, Purpose};
+use super::frames;
+use super::shared::{OutOfMemory, Shared};
+use super::tasks::{Anchor, Current};
+use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END, phys_to_virt};
+use crate::arch::paging::{self, AddressSpaceRoot, Protection};
+use crate::syscall::errno::{Errno, Result};
+use crate::task;
+use arrayvec::ArrayVec;
+use core::ops::Range;
+use cpu::SpinLock;
+use cpu::atomic::Ordering;
+use linux_raw_sys::general;
+use x86_64::PhysAddr;
+
+/// The lowest address that is given without being asked for (`vm.mmap_min_addr`).
+const LOWEST: u64 = 0x1_0000;
+/// Mappings are placed below this, downwards (Linux without randomization).
+const MAPPINGS_END: u64 = 0x7fff_f7ff_f000;
+/// Where the stack begins, downwards.
+pub const STACK_TOP: u64 = USER_END;
+/// Pages looked at in one step of taking pages away.
+const STEP: usize = 128;
+
+/// Rounds up to a page; `None` beyond 64 bits.
+pub fn page_up(value: u64) -> Option<u64> {
+    value.checked_next_multiple_of(PAGE)
+}
+
+/// How an address is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// At the hint if that is free, else anywhere.
+    Anywhere,
+    /// There, whatever was there before (`MAP_FIXED`).
+    Fixed,
+    /// There, if nothing is (`MAP_FIXED_NOREPLACE`).
+    FixedIfFree,
+}
+
+/// A mapping that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Wanted address.
+    pub address: u64,
+    /// Bytes; rounded up to pages.
+    pub length: u64,
+    /// Rights.
+    pub protection: Protection,
+    /// How the address is meant.
+    pub placement: Placement,
+    /// First contents. A base is relative to the address that is chosen.
+    pub backing: Backing,
+    /// Use.
+    pub purpose: Purpose,
+}
+
+/// The limits of the process that a change must keep, in bytes.
+#[derive(Clone, Copy)]
+pub struct SpaceLimits {
+    /// `RLIMIT_AS`
+    pub total: u64,
+    /// `RLIMIT_DATA`
+    pub data: u64,
+    /// `RLIMIT_STACK`
+    pub stack: u64,
+}
+
+impl SpaceLimits {
+    /// Those of the running process.
+    pub fn of(current: &Current) -> SpaceLimits {
+        current.process.with_limits(|limits| SpaceLimits {
+            total: limits.current(general::RLIMIT_AS),
+            data: limits.current(general::RLIMIT_DATA),
+            stack: limits.current(general::RLIMIT_STACK),
+        })
+    }
+}
+
+/// What an access wants to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Load.
+    Read,
+    /// Store.
+    Write,
+    /// Fetch an instruction.
+    Execute,
+}
+
+/// Why an access must not be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Nothing is mapped there.
+    NoArea,
+    /// The area's rights do not allow it.
+    Denied,
+    /// No frame is left.
+    OutOfMemory,
+}
+
+/// The memory of one program. Shared by its threads.
+pub struct AddressSpace {
+    inner: SpinLock<Inner>,
+}
+
+struct Inner {
+    root: AddressSpaceRoot,
+    areas: Areas,
+    /// Where the heap begins, and the break (brk(2)): the first address behind it, at any byte.
+    heap: Range<u64>,
+}
+
+impl AddressSpace {
+    /// An empty one.
+    pub fn try_new() -> core::result::Result<Shared<AddressSpace>, OutOfMemory> {
+        let root = AddressSpaceRoot::new_user_root()?;
+        Shared::try_new(AddressSpace {
+            inner: SpinLock::new(
+                20,
+                Inner {
+                    root,
+                    areas: Areas::default(),
+                    heap: 0..0,
+                },
+            ),
+        })
+    }
+
+    /// Makes this the running task's memory, from here on and at each switch to it.
+    pub fn enter(&self, current: &Current) {
+        let inner = self.inner.lock();
+        Anchor::with_own_context(current, |context| {
+            context.set_root(inner.root.physical());
+            inner.root.activate();
+        });
+    }
+
+    /// Takes the running task, whose memory this is, back to the kernel's own.
+    pub fn leave(&self, current: &Current) {
+        Anchor::with_own_context(current, |context| {
+            context.set_root(paging::kernel_root());
+            paging::activate_kernel();
+        });
+    }
+
+    /// Sets where the heap begins. For the loader.
+    pub fn set_heap(&self, start: u64) {
+        self.inner.lock().heap = start..start;
+    }
+
+    /// Pages in all areas.
+    pub fn pages(&self) -> u64 {
+        self.inner.lock().areas.pages()
+    }
+
+    /// mmap(2), its arguments decoded: the address. Errors in Linux's order: ENOMEM (length beyond the address space, or
+    /// too many areas), EINVAL (address inside a page), EEXIST, ENOMEM (`RLIMIT_AS`, no room).
+    pub fn map(&self, request: &Request, limits: &SpaceLimits) -> Result<u64> {
+        let length = page_up(request.length).filter(|&length| length != 0).ok_or(Errno::ENOMEM)?;
+        let mut inner = self.inner.lock();
+        if inner.areas.len() > Areas::MAX {
+            return Err(Errno::ENOMEM);
+        }
+        let start = inner.place(request, length)?;
+        let range = start..start + length;
+        let replaced = inner.areas.pages_in(range.clone());
+        if replaced != 0 && request.placement == Placement::FixedIfFree {
+            return Err(Errno::EEXIST);
+        }
+        inner.room_for(length / PAGE - replaced, limits)?;
+        // Twice: for what is removed, then for what is added.
+        inner.areas.reserve()?;
+        inner.take_away(range.clone());
+        inner.areas.reserve()?;
+        let backing = match request.backing {
+            Backing::Anonymous => Backing::Anonymous,
+            Backing::Bytes { data, base } => Backing::Bytes {
+                data,
+                base: base + start,
+            },
+        };
+        inner.areas.insert(Area {
+            start: range.start,
+            end: range.end,
+            protection: request.protection,
+            backing,
+            purpose: request.purpose,
+        });
+        Ok(start)
+    }
+
+    /// munmap(2). EINVAL for a range that is not whole pages of the user's half.
+    pub fn unmap(&self, start: u64, length: u64) -> Result<()> {
+        let range = whole_pages(start, length).ok_or(Errno::EINVAL)?;
+        if range.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        let mut inner = self.inner.lock();
+        inner.areas.reserve()?;
+        inner.take_away(range);
+        Ok(())
+    }
+
+    /// mprotect(2), its arguments checked for form. ENOMEM where the range has a hole, when all before it is changed.
+    pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let mut end = range.start;
+        for area in inner.areas.overlapping(range.clone()) {
+            if area.start > end {
+                break;
+            }
+            end = area.end.min(range.end);
+        }
+        let covered = range.start..end;
+        if !covered.is_empty() {
+            inner.areas.reserve()?;
+            inner.areas.protect(covered.clone(), protection);
+            inner.each_step(covered, |root, page, _| {
+                root.protect_user(page, protection);
+            });
+        }
+        if end < range.end { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+
+    /// madvise(2) with `MADV_DONTNEED`: what was in the range is forgotten. ENOMEM where it has a hole.
+    pub fn discard(&self, range: Range<u64>) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let whole = inner.areas.pages_in(range.clone()) == (range.end - range.start) / PAGE;
+        inner.drop_pages(range);
+        if whole { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// Whether areas cover the whole range.
+    pub fn is_mapped(&self, range: Range<u64>) -> bool {
+        self.inner.lock().areas.pages_in(range.clone()) == (range.end - range.start) / PAGE
+    }
+
+    /// brk(2): moves the break to `to` if that is possible; gives where it is.
+    pub fn set_break(&self, to: u64, limits: &SpaceLimits) -> u64 {
+        let mut inner = self.inner.lock();
+        if inner.move_break(to, limits).is_ok() {
+            inner.heap.end = to;
+        }
+        inner.heap.end
+    }
+
+    /// Makes the page at `address` ready for `access`.
+    pub fn fault(
+        &self,
+        address: u64,
+        access: Access,
+        limits: impl FnOnce() -> SpaceLimits,
+    ) -> core::result::Result<(), Refused> {
+        let page = address & !(PAGE - 1);
+        let mut inner = self.inner.lock();
+        if inner.areas.find(page).is_none() {
+            drop(inner);
+            let limits = limits();
+            inner = self.inner.lock();
+            inner.grow_stack(page, &limits)?;
+        }
+        let area = *inner.areas.find(page).ok_or(Refused::NoArea)?;
+        let allowed = match access {
+            Access::Read => !area.protection.is_empty(),
+            Access::Write => area.protection.contains(Protection::WRITE),
+            Access::Execute => area.protection.contains(Protection::EXEC),
+        };
+        if !allowed {
+            return Err(Refused::Denied);
+        }
+        // Another thread may have been here first, or this CPU remembers an older right.
+        if inner.root.protect_user(page, area.protection) {
+            return Ok(());
+        }
+        inner.fill(page, &area).map_err(|OutOfMemory| Refused::OutOfMemory)
+    }
+}
+
+impl Inner {
+    /// Chooses the address for a mapping of `length` bytes.
+    fn place(&self, request: &Request, length: u64) -> Result<u64> {
+        let Some(highest) = USER_END.checked_sub(length) else {
+            return Err(Errno::ENOMEM);
+        };
+        if request.placement != Placement::Anywhere {
+            return match request.address {
+                address if address > highest => Err(Errno::ENOMEM),
+                address if !address.is_multiple_of(PAGE) => Err(Errno::EINVAL),
+                address => Ok(address),
+            };
+        }
+        let hint = request.address & !(PAGE - 1);
+        if hint != 0 || request.address != 0 {
+            let hint = page_up(request.address).unwrap_or(u64::MAX).max(LOWEST);
+            let free = |above: Option<&Area>| above.is_none_or(|area| hint + length <= area.start_with_gap());
+            if hint <= highest && free(self.areas.at_or_above(hint)) {
+                return Ok(hint);
+            }
+        }
+        let below = || self.areas.highest_gap(length, LOWEST..MAPPINGS_END);
+        let above = || self.areas.highest_gap(length, MAPPINGS_END..USER_END);
+        below().or_else(above).ok_or(Errno::ENOMEM)
+    }
+
+    fn room_for(&self, pages: u64, limits: &SpaceLimits) -> Result<()> {
+        if self.areas.pages() + pages > limits.total / PAGE {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    fn move_break(&mut self, to: u64, limits: &SpaceLimits) -> Result<()> {
+        let Range { start, end } = self.heap.clone();
+        if to < start || to - start > limits.data {
+            return Err(Errno::ENOMEM);
+        }
+        // Both ends are below USER_END or refused here: rounding cannot overflow.
+        if to >= USER_END {
+            return Err(Errno::ENOMEM);
+        }
+        let (old, new) = (end.next_multiple_of(PAGE), to.next_multiple_of(PAGE));
+        self.areas.reserve()?;
+        if new < old {
+            self.take_away(new..old);
+        } else if new > old {
+            if self.areas.at_or_above(old).is_some_and(|next| new + PAGE > next.start_with_gap()) {
+                return Err(Errno::ENOMEM);
+            }
+            self.room_for((new - old) / PAGE, limits)?;
+            self.areas.insert(Area {
+                start: old,
+                end: new,
+                protection: Protection::READ | Protection::WRITE,
+                backing: Backing::Anonymous,
+                purpose: Purpose::Heap,
+            });
+        }
+        Ok(())
+    }
+
+    /// Extends a growing area down to `page`, if one begins above it and nothing is in the way.
+    fn grow_stack(&mut self, page: u64, limits: &SpaceLimits) -> core::result::Result<(), Refused> {
+        let Some(area) = self.areas.at_or_above(page).copied() else {
+            return Err(Refused::NoArea);
+        };
+        if area.start <= page {
+            return Ok(());
+        }
+        let below = page.checked_sub(GUARD_GAP).unwrap_or_default();
+        let crowded = self
+            .areas
+            .overlapping(below..page)
+            .iter()
+            .any(|neighbour| neighbour.purpose != Purpose::Stack);
+        let more = (area.start - page) / PAGE;
+        if area.purpose != Purpose::Stack
+            || page < LOWEST
+            || crowded
+            || area.end - page > limits.stack
+            || self.room_for(more, limits).is_err()
+        {
+            return Err(Refused::NoArea);
+        }
+        self.areas.grow_down(area.start, page);
+        Ok(())
+    }
+
+    /// Gives `page`, which has no frame, its first contents.
+    fn fill(&mut self, page: u64, area: &Area) -> core::result::Result<(), OutOfMemory> {
+        let frame = frames::alloc_zeroed(0)?;
+        if let Backing::Bytes { data, base } = area.backing {
+            let from = ((page - base) as usize).min(data.len());
+            let to = (from + PAGE as usize).min(data.len());
+            // SAFETY: a fresh frame is ours alone, a page long, and in the direct map; at most a page is copied.
+            unsafe { phys_to_virt(frame).copy_from_nonoverlapping(data[from..to].as_ptr(), to - from) };
+        }
+        match self.root.map_user(page, frame, area.protection) {
+            Ok(before) => {
+                debug_assert!(before.is_none(), "a page was filled twice");
+                Ok(())
+            }
+            Err(OutOfMemory) => {
+                // SAFETY: allocated above, mapped nowhere.
+                unsafe { frames::free(frame, 0) };
+                Err(OutOfMemory)
+            }
+        }
+    }
+
+    /// Takes a range's areas and pages away. Room was reserved.
+    fn take_away(&mut self, range: Range<u64>) {
+        if !self.areas.overlapping(range.clone()).is_empty() {
+            self.areas.remove(range.clone());
+            self.drop_pages(range);
+        }
+    }
+
+    /// Unmaps a range's pages and frees their frames.
+    fn drop_pages(&mut self, range: Range<u64>) {
+        self.each_step(range, |root, page, frame| {
+            root.unmap_user(page);
+            // SAFETY: the frame was the page's alone, and is mapped no more: unmap_user has flushed it.
+            unsafe { frames::free(frame, 0) };
+        });
+    }
+
+    /// Runs `f` on each mapped page of `range`, with the tables free to be changed.
+    fn each_step(&mut self, range: Range<u64>, mut f: impl FnMut(&mut AddressSpaceRoot, u64, PhysAddr)) {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at + STEP as u64 * PAGE);
+            let mut pages = ArrayVec::<(u64, PhysAddr), STEP>::new();
+            self.root.for_each_user(at..end, |page, frame, _| pages.push((page, frame)));
+            for (page, frame) in pages {
+                f(&mut self.root, page, frame);
+            }
+            at = end;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let areas = core::mem::take(&mut self.areas);
+        for area in areas.iter() {
+            self.drop_pages(area.start..area.end);
+        }
+    }
+}
+
+/// The pages from `start`, which must begin one, for `length` bytes; `None` outside the user's half.
+pub fn whole_pages(start: u64, length: u64) -> Option<Range<u64>> {
+    let fits = start.is_multiple_of(PAGE) && start <= USER_END && length <= USER_END - start;
+    fits.then(|| start..start + length.next_multiple_of(PAGE))
+}
+
+/// A page fault at a user address, by the program or (`user` false) by a copy of the kernel's: true if the access may be
+/// tried again.
+///
+/// A program for which no frame is left gets SIGKILL, and the log names it.
+pub fn handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool {
+    if address >= USER_END || !cpu::in_task() {
+        return false;
+    }
+    let Some(current) = Current::try_get() else {
+        return false;
+    };
+    let space = current.own().space.borrow();
+    let Some(space) = space.as_ref() else {
+        return false;
+    };
+    let access = match (write, exec) {
+        (true, _) => Access::Write,
+        (false, true) => Access::Execute,
+        (false, false) => Access::Read,
+    };
+    current.process.minor_faults.fetch_add(1, Ordering::Relaxed);
+    match space.fault(address, access, || SpaceLimits::of(&current)) {
+        Ok(()) => true,
+        Err(Refused::OutOfMemory) => {
+            task::kill_for_memory(&current);
+            // The program goes on to its end; a copy by the kernel fails.
+            user
+        }
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! Error numbers of Linux on x86-64 (errno(3)).
+
+use linux_raw_sys::errno as numbers;
+
+/// Why a call failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(u16);
+
+/// What a system call's body returns.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+macro_rules! errors {
+    ($($name:ident)*) => {
+        impl Errno {
+            $(#[doc = concat!("`", stringify!($name), "`, errno(3).")]
+            pub const $name: Errno = Errno(numbers::$name as u16);)*
+        }
+    };
+}
+errors! {
+    EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST EXDEV ENODEV
+    ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE ERANGE EDEADLK
+    ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP EOVERFLOW EMSGSIZE EOPNOTSUPP ETIMEDOUT ENOTSOCK
+}
+
+impl Errno {
+    /// The error with this number, as another part of the kernel gives it.
+    pub const fn from_number(number: u16) -> Errno {
+        Errno(number)
+    }
+
+    /// As a call's result in rax: the number, negated.
+    #[inline(always)]
+    pub const fn to_return(self) -> i64 {
+        -(self.0 as i64)
+    }
+}
+
+impl From<crate::mm::shared::OutOfMemory> for Errno {
+    fn from(_: crate::mm::shared::OutOfMemory) -> Errno {
+        Errno::ENOMEM
+    }
+}
+
+impl From<alloc::collections::TryReserveError> for Errno {
+    fn from(_: alloc::collections::TryReserveError) -> Errno {
+        Errno::ENOMEM
+    }
+}

@@ -1,0 +1,307 @@
+//! System calls on the process itself: numbers, limits, thread state, its end.
+
+use super::errno::{Errno, Result};
+use super::user::UserPtr;
+use crate::arch;
+use crate::arch::layout::USER_END;
+use crate::mm::tasks::Current;
+use crate::task::credentials::Credentials;
+use crate::task::exit::{self, Exit};
+use crate::task::{self, clock, table};
+use crate::user_struct;
+use core::convert::Infallible;
+use cpu::atomic::Ordering;
+use linux_raw_sys::general::{self, rlimit64, rusage};
+
+pub(super) fn exit(status: i32) -> Result<Infallible> {
+    Current::get().process.end_with(Exit::Code(status as u8));
+    exit::exit_task()
+}
+
+pub(super) fn exit_group(status: i32) -> Result<Infallible> {
+    exit::exit_group(Exit::Code(status as u8))
+}
+
+#[inline(always)]
+pub(super) fn getpid() -> u32 {
+    Current::get().process.pid
+}
+
+#[inline(always)]
+pub(super) fn gettid() -> u32 {
+    Current::get().tid
+}
+
+#[inline(always)]
+pub(super) fn getppid() -> u32 {
+    Current::get().process.parent()
+}
+
+fn credentials() -> Credentials {
+    Current::get().process.credentials()
+}
+
+pub(super) fn getuid() -> u32 {
+    credentials().uid
+}
+
+pub(super) fn geteuid() -> u32 {
+    credentials().euid
+}
+
+pub(super) fn getgid() -> u32 {
+    credentials().gid
+}
+
+pub(super) fn getegid() -> u32 {
+    credentials().egid
+}
+
+pub(super) fn set_tid_address(word: u64) -> u32 {
+    let current = Current::get();
+    current.own().clear_child_tid.set(word);
+    current.tid
+}
+
+/// Size of `struct robust_list_head`.
+const ROBUST_HEAD: usize = 24;
+
+pub(super) fn set_robust_list(head: u64, length: usize) -> Result<()> {
+    if length != ROBUST_HEAD {
+        return Err(Errno::EINVAL);
+    }
+    Current::get().own().robust_list.set((head, length));
+    Ok(())
+}
+
+/// The area's smallest size, and its alignment (rseq(2)).
+const RSEQ_SIZE: u32 = 32;
+
+user_struct! {
+    /// The fields of `struct rseq` that the kernel writes.
+    struct RseqCpu {
+        cpu_id_start: u32,
+        cpu_id: u32,
+    }
+}
+
+pub(super) fn rseq(area: u64, length: u32, flags: u32, signature: u32) -> Result<()> {
+    let current = Current::get();
+    let registered = &current.own().rseq;
+    if flags & 1 != 0 {
+        // RSEQ_FLAG_UNREGISTER
+        if flags != 1 {
+            return Err(Errno::EINVAL);
+        }
+        return match registered.get() {
+            Some((known, size, _)) if known != area || size != length => Err(Errno::EINVAL),
+            Some((.., known)) if known != signature => Err(Errno::EPERM),
+            Some(_) => {
+                registered.set(None);
+                let nowhere = RseqCpu {
+                    cpu_id_start: 0,
+                    cpu_id: u32::MAX,
+                };
+                UserPtr::new(area).write(&nowhere)
+            }
+            None => Err(Errno::EINVAL),
+        };
+    }
+    if flags != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if let Some((known, size, sign)) = registered.get() {
+        return Err(match () {
+            () if known != area || size != length => Errno::EINVAL,
+            () if sign != signature => Errno::EPERM,
+            () => Errno::EBUSY,
+        });
+    }
+    if length < RSEQ_SIZE || !area.is_multiple_of(u64::from(RSEQ_SIZE)) {
+        return Err(Errno::EINVAL);
+    }
+    if area >= USER_END {
+        return Err(Errno::EFAULT);
+    }
+    let here = cpu::id() as u32;
+    let cpus = RseqCpu {
+        cpu_id_start: here,
+        cpu_id: here,
+    };
+    UserPtr::new(area).write(&cpus)?;
+    registered.set(Some((area, length, signature)));
+    Ok(())
+}
+
+const ARCH_SET_GS: u32 = 0x1001;
+const ARCH_SET_FS: u32 = 0x1002;
+const ARCH_GET_FS: u32 = 0x1003;
+const ARCH_GET_GS: u32 = 0x1004;
+
+pub(super) fn arch_prctl(code: u32, argument: u64) -> Result<()> {
+    match code {
+        ARCH_SET_FS | ARCH_SET_GS if argument >= USER_END => Err(Errno::EPERM),
+        ARCH_SET_FS => {
+            arch::user::set_fs_base(argument);
+            Ok(())
+        }
+        ARCH_SET_GS => {
+            arch::user::set_gs_base(argument);
+            Ok(())
+        }
+        ARCH_GET_FS => UserPtr::new(argument).write(&arch::user::fs_base()),
+        ARCH_GET_GS => UserPtr::new(argument).write(&arch::user::gs_base()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub(super) fn getrlimit(resource: u32, to: UserPtr<rlimit64>) -> Result<()> {
+    let limits = Current::get().process.with_limits(|limits| *limits);
+    to.write(&limits.get(resource as usize).ok_or(Errno::EINVAL)?)
+}
+
+pub(super) fn setrlimit(resource: u32, from: UserPtr<rlimit64>) -> Result<()> {
+    let new = from.read()?;
+    set_limit(&Current::get(), resource, new).map(drop)
+}
+
+pub(super) fn prlimit64(pid: u32, resource: u32, new: UserPtr<rlimit64>, old: UserPtr<rlimit64>) -> Result<()> {
+    let current = Current::get();
+    if resource as usize >= task::credentials::LIMITS {
+        return Err(Errno::EINVAL);
+    }
+    let new = new.optional().map(UserPtr::read).transpose()?;
+    if pid != 0 && pid != current.process.pid && pid != current.tid {
+        // Other processes' limits are theirs; there are none yet that a program could name.
+        return Err(Errno::ESRCH);
+    }
+    let before = match new {
+        Some(new) => set_limit(&current, resource, new)?,
+        None => current
+            .process
+            .with_limits(|limits| limits.get(resource as usize))
+            .ok_or(Errno::EINVAL)?,
+    };
+    match old.optional() {
+        Some(old) => old.write(&before),
+        None => Ok(()),
+    }
+}
+
+/// Sets a limit; gives the one before. EINVAL, EPERM as setrlimit(2).
+fn set_limit(current: &Current, resource: u32, new: rlimit64) -> Result<rlimit64> {
+    if new.rlim_cur > new.rlim_max {
+        return Err(Errno::EINVAL);
+    }
+    let privileged = current.process.credentials().privileged();
+    current.process.with_limits(|limits| {
+        let old = limits.get(resource as usize).ok_or(Errno::EINVAL)?;
+        if new.rlim_max > old.rlim_max && !privileged {
+            return Err(Errno::EPERM);
+        }
+        if resource == general::RLIMIT_NOFILE && new.rlim_max > crate::fs::descriptor::MAX {
+            return Err(Errno::EPERM);
+        }
+        limits.set(resource as usize, new);
+        Ok(old)
+    })
+}
+
+pub(super) fn sched_yield() -> Result<()> {
+    task::schedule();
+    Ok(())
+}
+
+/// The task that a call's pid means, 0 for the caller. ESRCH.
+fn exists(pid: u32) -> Result<()> {
+    if pid != 0 && table::find(pid).is_none() {
+        return Err(Errno::ESRCH);
+    }
+    Ok(())
+}
+
+pub(super) fn sched_getaffinity(pid: u32, length: u32, mask: UserPtr<u64>) -> Result<usize> {
+    let length = length as usize;
+    if length * 8 < cpu::possible() || !length.is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    exists(pid)?;
+    mask.write(&((1u64 << cpu::possible()) - 1))?;
+    Ok(8)
+}
+
+pub(super) fn getcpu(cpu: UserPtr<u32>, node: UserPtr<u32>) -> Result<()> {
+    if let Some(cpu) = cpu.optional() {
+        cpu.write(&(cpu::id() as u32))?;
+    }
+    if let Some(node) = node.optional() {
+        node.write(&0)?;
+    }
+    Ok(())
+}
+
+/// Ticks of times(2) in a second (`USER_HZ`).
+pub(crate) const CLOCK_TICKS: u64 = 100;
+
+user_struct! {
+    /// `struct tms`
+    pub(super) struct Times {
+        user: i64,
+        system: i64,
+        children_user: i64,
+        children_system: i64,
+    }
+}
+
+/// All of a process's time counts as the program's: the kernel does not look at the clock on its borders.
+pub(super) fn times(to: UserPtr<Times>) -> Result<i64> {
+    let now = clock::monotonic();
+    let ticks = |nanoseconds: u64| (nanoseconds / (clock::SECOND / CLOCK_TICKS)) as i64;
+    if let Some(to) = to.optional() {
+        to.write(&Times {
+            user: ticks(now - Current::get().process.started),
+            system: 0,
+            children_user: 0,
+            children_system: 0,
+        })?;
+    }
+    Ok(ticks(now))
+}
+
+pub(super) fn getrusage(who: i32, to: UserPtr<rusage>) -> Result<()> {
+    let process = &Current::get().process;
+    /// `RUSAGE_SELF`, `RUSAGE_THREAD` and `RUSAGE_CHILDREN`.
+    const SELF: i32 = general::RUSAGE_SELF as i32;
+    const THREAD: i32 = general::RUSAGE_THREAD as i32;
+    const CHILDREN: i32 = general::RUSAGE_CHILDREN as i32;
+    let (nanoseconds, faults) = match who {
+        SELF | THREAD => (
+            clock::monotonic() - process.started,
+            process.minor_faults.load(Ordering::Relaxed),
+        ),
+        CHILDREN => (0, 0),
+        _ => return Err(Errno::EINVAL),
+    };
+    let time = |nanoseconds: u64| general::__kernel_old_timeval {
+        tv_sec: (nanoseconds / clock::SECOND) as i64,
+        tv_usec: (nanoseconds % clock::SECOND / 1000) as i64,
+    };
+    to.write(&rusage {
+        ru_utime: time(nanoseconds),
+        ru_stime: time(0),
+        ru_maxrss: 0,
+        ru_ixrss: 0,
+        ru_idrss: 0,
+        ru_isrss: 0,
+        ru_minflt: faults as i64,
+        ru_majflt: 0,
+        ru_nswap: 0,
+        ru_inblock: 0,
+        ru_oublock: 0,
+        ru_msgsnd: 0,
+        ru_msgrcv: 0,
+        ru_nsignals: 0,
+        ru_nvcsw: 0,
+        ru_nivcsw: 0,
+    })
+}

@@ -1,0 +1,169 @@
+//! The table of system calls: the one place that says what there is.
+//!
+//! A row is a number's name (linux-raw-sys has the numbers), the function, how many arguments it takes, and how complete
+//! it is. The dispatch table of the entry code, the names for reports and the list in the documentation come from here.
+
+use super::user::{Argument, Return};
+use super::{file, futex, memory, mqueue, process, signal, system, time, unknown};
+use crate::arch::SyscallFn;
+use linux_raw_sys::general;
+
+/// How much of a call there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completeness {
+    /// All that Linux's manual says.
+    Full,
+    /// This is missing.
+    Partial(&'static str),
+}
+
+/// A row, for reports and documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Linux's number on x86-64.
+    pub number: usize,
+    /// Linux's name.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub completeness: Completeness,
+}
+
+/// Numbers below this are looked up; all others are unknown.
+pub const LENGTH: usize = 480;
+
+/// A number without a row.
+extern "C" fn hole<const NUMBER: u64>(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> i64 {
+    unknown(NUMBER)
+}
+
+macro_rules! holes {
+    ($table:ident: $($row:literal)*) => { $(holes!(@ $table $row: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);)* };
+    (@ $table:ident $row:literal: $($column:literal)*) => {
+        $($table[$row * 16 + $column] = hole::<{ $row * 16 + $column }>;)*
+    };
+}
+
+const fn all_holes() -> [SyscallFn; LENGTH] {
+    let mut table = [hole::<0> as SyscallFn; LENGTH];
+    holes!(table: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29);
+    table
+}
+
+/// Makes the entry functions, each with its arguments taken from the registers in order, and the two tables.
+macro_rules! calls {
+    ($($number:ident $name:ident = $function:path, ($($argument:literal)*) $completeness:expr;)*) => {
+        /// The entry functions: what a register holds, as the arguments' types want it, and the result as rax.
+        mod entry {
+            use super::*;
+            $(
+                #[allow(unused_variables, reason = "registers that the call does not use")]
+                pub(super) extern "C" fn $name(a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64 {
+                    let registers = [a, b, c, d, e, f];
+                    Return::to_register($function($(Argument::from_register(registers[$argument])),*))
+                }
+            )*
+        }
+
+        /// By number: what the entry code calls.
+        pub static TABLE: [SyscallFn; LENGTH] = {
+            let mut table = all_holes();
+            $(table[general::$number as usize] = entry::$name;)*
+            table
+        };
+
+        /// All rows.
+        pub static ROWS: &[Row] = &[
+            $(Row {
+                number: general::$number as usize,
+                name: stringify!($name),
+                completeness: $completeness,
+            },)*
+        ];
+    };
+}
+
+use Completeness::{Full, Partial};
+
+calls! {
+    __NR_read read = file::read, (0 1 2) Full;
+    __NR_write write = file::write, (0 1 2) Full;
+    __NR_open open = file::open, (0 1 2) Partial("making and writing files: the tree is read-only");
+    __NR_close close = file::close, (0) Full;
+    __NR_stat stat = file::stat, (0 1) Full;
+    __NR_fstat fstat = file::fstat, (0 1) Full;
+    __NR_lstat lstat = file::lstat, (0 1) Full;
+    __NR_poll poll = file::poll, (0 1 2) Full;
+    __NR_lseek lseek = file::lseek, (0 1 2) Full;
+    __NR_mmap mmap = memory::mmap, (0 1 2 3 4 5) Partial("shared mappings of files; huge pages; locking");
+    __NR_mprotect mprotect = memory::mprotect, (0 1 2) Partial("PROT_GROWSDOWN reaches no further than the range");
+    __NR_munmap munmap = memory::munmap, (0 1) Full;
+    __NR_brk brk = memory::brk, (0) Full;
+    __NR_rt_sigaction rt_sigaction = signal::rt_sigaction, (0 1 2 3) Partial("handlers are kept, not called");
+    __NR_rt_sigprocmask rt_sigprocmask = signal::rt_sigprocmask, (0 1 2 3) Full;
+    __NR_ioctl ioctl = file::ioctl, (0 1 2) Partial("TCGETS and TIOCGWINSZ of a terminal only");
+    __NR_pread64 pread64 = file::pread64, (0 1 2 3) Full;
+    __NR_pwrite64 pwrite64 = file::pwrite64, (0 1 2 3) Full;
+    __NR_readv readv = file::readv, (0 1 2) Full;
+    __NR_writev writev = file::writev, (0 1 2) Full;
+    __NR_access access = file::access, (0 1) Full;
+    __NR_sched_yield sched_yield = process::sched_yield, () Full;
+    __NR_madvise madvise = memory::madvise, (0 1 2) Partial("only DONTNEED and FREE do something");
+    __NR_dup dup = file::dup, (0) Full;
+    __NR_dup2 dup2 = file::dup2, (0 1) Full;
+    __NR_nanosleep nanosleep = time::nanosleep, (0 1) Full;
+    __NR_getpid getpid = process::getpid, () Full;
+    __NR_exit exit = process::exit, (0) Full;
+    __NR_kill kill = signal::kill, (0 1) Partial("process groups");
+    __NR_uname uname = system::uname, (0) Full;
+    __NR_fcntl fcntl = file::fcntl, (0 1 2) Partial("locks, owners, leases, seals");
+    __NR_getcwd getcwd = file::getcwd, (0 1) Partial("the working directory is always /");
+    __NR_readlink readlink = file::readlink, (0 1 2) Full;
+    __NR_umask umask = file::umask, (0) Full;
+    __NR_gettimeofday gettimeofday = time::gettimeofday, (0 1) Full;
+    __NR_getrlimit getrlimit = process::getrlimit, (0 1) Full;
+    __NR_getrusage getrusage = process::getrusage, (0 1) Partial("one time for program and kernel, and page faults");
+    __NR_sysinfo sysinfo = system::sysinfo, (0) Full;
+    __NR_times times = process::times, (0) Partial("one time for program and kernel");
+    __NR_getuid getuid = process::getuid, () Full;
+    __NR_getgid getgid = process::getgid, () Full;
+    __NR_geteuid geteuid = process::geteuid, () Full;
+    __NR_getegid getegid = process::getegid, () Full;
+    __NR_getppid getppid = process::getppid, () Full;
+    __NR_rt_sigpending rt_sigpending = signal::rt_sigpending, (0 1) Full;
+    __NR_arch_prctl arch_prctl = process::arch_prctl, (0 1) Partial("the bases of fs and gs only");
+    __NR_setrlimit setrlimit = process::setrlimit, (0 1) Full;
+    __NR_gettid gettid = process::gettid, () Full;
+    __NR_tkill tkill = signal::tkill, (0 1) Full;
+    __NR_time time = time::time, (0) Full;
+    __NR_futex futex = futex::futex, (0 1 2 3 4 5) Partial("for one task: nobody to wake, requeue or lend a lock to");
+    __NR_sched_getaffinity sched_getaffinity = process::sched_getaffinity, (0 1 2) Full;
+    __NR_set_tid_address set_tid_address = process::set_tid_address, (0) Full;
+    __NR_clock_gettime clock_gettime = time::clock_gettime, (0 1) Partial("CPU-time clocks show the time since the start");
+    __NR_clock_getres clock_getres = time::clock_getres, (0 1) Full;
+    __NR_clock_nanosleep clock_nanosleep = time::clock_nanosleep, (0 1 2 3) Partial("CPU-time clocks");
+    __NR_exit_group exit_group = process::exit_group, (0) Full;
+    __NR_tgkill tgkill = signal::tgkill, (0 1 2) Full;
+    __NR_mq_open mq_open = mqueue::mq_open, (0 1 2 3) Full;
+    __NR_mq_unlink mq_unlink = mqueue::mq_unlink, (0) Full;
+    __NR_mq_timedsend mq_timedsend = mqueue::mq_timedsend, (0 1 2 3 4) Full;
+    __NR_mq_timedreceive mq_timedreceive = mqueue::mq_timedreceive, (0 1 2 3 4) Full;
+    __NR_mq_getsetattr mq_getsetattr = mqueue::mq_getsetattr, (0 1 2) Full;
+    __NR_openat openat = file::openat, (0 1 2 3) Partial("making and writing files: the tree is read-only");
+    __NR_newfstatat newfstatat = file::newfstatat, (0 1 2 3) Full;
+    __NR_readlinkat readlinkat = file::readlinkat, (0 1 2 3) Full;
+    __NR_faccessat faccessat = file::faccessat, (0 1 2) Full;
+    __NR_ppoll ppoll = file::ppoll, (0 1 2 3 4) Partial("the rest of the timeout is not written back");
+    __NR_set_robust_list set_robust_list = process::set_robust_list, (0 1) Full;
+    __NR_dup3 dup3 = file::dup3, (0 1 2) Full;
+    __NR_prlimit64 prlimit64 = process::prlimit64, (0 1 2 3) Partial("other processes");
+    __NR_getcpu getcpu = process::getcpu, (0 1) Full;
+    __NR_getrandom getrandom = system::getrandom, (0 1 2) Full;
+    __NR_statx statx = file::statx, (0 1 2 3 4) Full;
+    __NR_rseq rseq = process::rseq, (0 1 2 3) Partial("critical sections are not restarted");
+    __NR_faccessat2 faccessat2 = file::faccessat2, (0 1 2 3) Full;
+}
+
+/// The row of a number.
+pub fn row(number: u64) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.number as u64 == number)
+}

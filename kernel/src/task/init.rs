@@ -1,0 +1,113 @@
+//! The first task: starts the program that the initramfs names, waits for its end, says how it ended and what is left.
+//!
+//! `.tollgate/init` in the initramfs holds strings, each with its zero: the arguments, an empty one, the environment.
+//! Without it the program is /bin/mqtest. The program's standard input, output and error are the terminal.
+
+use super::exit::{self, Exit};
+use super::process::Process;
+use super::table::printable;
+use super::{accounts, clock, schedule, schedule_until, spawn, system};
+use crate::arch;
+use crate::control;
+use crate::exec::{self, Strings};
+use crate::fs;
+use crate::fs::file::{File, Object};
+use crate::mm::shared::Shared;
+use crate::mm::tasks::Current;
+use crate::syscall::errno::{Errno, Result};
+use linux_raw_sys::general;
+
+/// What to run, when the initramfs says nothing.
+const PROGRAM: &[u8] = b"/bin/mqtest";
+/// Where the initramfs says it.
+const INIT: &[u8] = b".tollgate/init";
+/// The status of a program that could not be started, as a shell gives it.
+const CANNOT_RUN: u8 = 126;
+
+/// Init itself, while the program runs.
+pub fn run() {
+    let init = Current::get();
+    let options = &system().options;
+    control!(
+        "boot accounting={} msgcache={} cgroup={} cpus={} tsc_khz={}",
+        options.accounting,
+        if options.msgcache { "on" } else { "off" },
+        if options.user_cgroup { "user" } else { "root" },
+        cpu::possible(),
+        arch::tsc::khz()
+    );
+    let before = accounts::Snapshot::take();
+    let Ok(program) = spawn(b"program", init.tid, system().cgroup, start_program) else {
+        panic!("too little memory to start the first program");
+    };
+    match wait_for(&init, &program) {
+        Exit::Code(code) => control!("exit code={code}"),
+        Exit::Signal(signal) => control!("exit signal={}", signal.number()),
+    }
+    drop(program);
+    arch::qemu::exit(accounts::report(before));
+}
+
+/// Sleeps until a process has ended and nothing runs on its stack any more.
+fn wait_for(init: &Current, process: &Shared<Process>) -> Exit {
+    loop {
+        init.prepare_to_wait();
+        match process.exit() {
+            Some(exit) if process.is_gone() => {
+                init.cancel_sleep();
+                return exit;
+            }
+            // It is on its way out: a moment.
+            Some(_) => _ = schedule_until(Some(clock::monotonic() + 1_000_000)),
+            None => schedule(),
+        }
+    }
+}
+
+/// The first task of the program: becomes it.
+fn start_program() {
+    match prepare() {
+        Ok(frame) => arch::user::enter(&frame),
+        Err(errno) => {
+            let name = Current::get().process.name();
+            log::error!("{}: cannot be started ({errno:?})", printable(&name));
+            exit::exit_group(Exit::Code(CANNOT_RUN));
+        }
+    }
+}
+
+fn prepare() -> Result<arch::TrapFrame> {
+    let current = Current::get();
+    let console = File::try_new(Object::Console, general::O_RDWR)?;
+    for _ in 0..3 {
+        let limit = current.process.limit(general::RLIMIT_NOFILE);
+        let mut files = current.own().files.borrow_mut();
+        files.insert(console.clone(), 0, limit, false)?;
+    }
+    drop(console);
+    let (arguments, environment) = command()?;
+    let path = arguments.first().ok_or(Errno::ENOENT)?;
+    current.process.set_name(path);
+    exec::exec(path, &arguments, &environment)
+}
+
+/// The program's arguments and environment.
+fn command() -> Result<(Strings, Strings)> {
+    let (mut arguments, mut environment) = (Strings::default(), Strings::default());
+    let Some(text) = fs::root().file(INIT) else {
+        arguments.push(PROGRAM)?;
+        return Ok((arguments, environment));
+    };
+    let mut in_arguments = true;
+    // Each string has its zero, so nothing follows the last one.
+    for string in text.strip_suffix(b"\0").unwrap_or(text).split(|&byte| byte == 0) {
+        if string.is_empty() && in_arguments {
+            in_arguments = false;
+        } else if in_arguments {
+            arguments.push(string)?;
+        } else {
+            environment.push(string)?;
+        }
+    }
+    Ok((arguments, environment))
+}

@@ -1,0 +1,167 @@
+//! Tasks and processes.
+//!
+//! * [`task`]: a task and its private part. [`process`]: what tasks share. [`table`]: all of them by number.
+//! * [`scheduler`]: who runs, sleep and wake-up. [`clock`]: time.
+//! * [`signal`], [`exit`]: how they end. [`credentials`]: who they act for.
+//! * [`init`]: the first task, which starts the program and ends the machine.
+//!
+//! **Lock order.** The table (5), then a process's locks (10 to 15), each taken alone; timers (90), run queues (91).
+
+mod accounts;
+pub mod clock;
+pub mod credentials;
+pub mod exit;
+mod init;
+pub mod process;
+pub mod scheduler;
+pub mod signal;
+pub mod table;
+#[allow(clippy::module_inception, reason = "a file is a noun, and this noun is the task")]
+pub mod task;
+
+pub use scheduler::{schedule, schedule_until, wake, wake_by_id, wake_interruptible};
+pub use task::{Pid, Private, Task, work};
+
+use crate::arch::once::BootCell;
+use crate::arch::{Trap, TrapFrame};
+use crate::mm::shared::{OutOfMemory, Shared};
+use crate::mm::tasks::{self, Current};
+use crate::options::Options;
+use memcg::{Accounting, Cgroup};
+use process::Process;
+use signal::Signal;
+
+/// What the whole system runs under: made once by boot.
+pub struct System {
+    /// The command line.
+    pub options: Options,
+    /// The slab allocator of accounted objects.
+    pub slab: &'static slab::Slab,
+    /// Memory control.
+    pub accounting: &'static Accounting,
+    /// The first program's cgroup.
+    pub cgroup: &'static Cgroup,
+}
+
+static SYSTEM: BootCell<System> = BootCell::new();
+
+/// See [`System`].
+pub fn system() -> &'static System {
+    SYSTEM.get().expect("tasks start after memory")
+}
+
+/// Memory control.
+pub fn memory() -> &'static Accounting {
+    system().accounting
+}
+
+/// Makes boot's own thread of execution the first CPU's idle task, starts init, and is idle for ever.
+pub fn start(made: System) -> ! {
+    let system = SYSTEM.set(made);
+    clock::start();
+    if let Err(OutOfMemory) = start_tasks(system) {
+        panic!("too little memory to start the first tasks");
+    }
+    cpu::irq::enable();
+    scheduler::idle()
+}
+
+fn start_tasks(system: &'static System) -> Result<(), OutOfMemory> {
+    let root = system.accounting.root();
+    let idle = Task::try_new_idle(Process::try_new(0, 0, b"idle")?, root)?;
+    scheduler::start(tasks::alive(idle));
+    spawn(b"init", 0, root, init::run)?;
+    spawn(b"kworker", 0, root, worker)?;
+    Ok(())
+}
+
+/// Starts a task of the kernel, in a process of its own.
+pub fn spawn(
+    name: &[u8],
+    parent: Pid,
+    cgroup: &'static Cgroup,
+    entry: task::Entry,
+) -> Result<Shared<Process>, OutOfMemory> {
+    let number = table::free_number();
+    let process = Process::try_new(number, parent, name)?;
+    let task = Task::try_new(number, process.clone(), cgroup, entry)?;
+    table::insert(&task)?;
+    scheduler::enqueue_new(tasks::alive(task));
+    Ok(process)
+}
+
+/// The kernel's worker: what cannot be done where it is asked for. It is looked at once a tick.
+fn worker() {
+    let current = Current::get();
+    WORKER.set(current.id);
+    loop {
+        current.prepare_to_wait();
+        if system().slab.has_pending_copies() {
+            current.cancel_sleep();
+            accounts::make_copies();
+        } else {
+            schedule();
+        }
+    }
+}
+
+/// The worker's identity.
+static WORKER: BootCell<ipc::TaskId> = BootCell::new();
+
+/// The timer's tick: interrupt context, interrupts off.
+pub fn tick() {
+    if Current::try_get().is_some() {
+        scheduler::tick();
+    }
+}
+
+/// What is to be done before the running task goes to ring 3 with `_frame`: a reschedule, signals.
+pub fn exit_to_user_work(_frame: &mut TrapFrame) {
+    let current = Current::get();
+    if current.take_work() & work::SIGNAL != 0 {
+        signal::deliver(&current);
+    }
+    if cpu::preempt::need_resched() {
+        schedule();
+    }
+}
+
+/// A fault of ring 3 that is none of the kernel's to mend: a signal.
+pub fn user_fault(trap: Trap) {
+    let current = Current::get();
+    let signal = match trap.vector {
+        0 | 16 | 19 => Signal::SIGFPE,
+        1 | 3 => Signal::SIGTRAP,
+        6 => Signal::SIGILL,
+        17 => Signal::SIGBUS,
+        _ => Signal::SIGSEGV,
+    };
+    log::warn!(
+        "{} ({}): exception {} at {:#x}, address {:#x}, error {:#x}, stack {:#x}: signal {}",
+        table::printable(&current.process.name()),
+        current.tid,
+        trap.vector,
+        trap.frame.rip,
+        trap.address,
+        trap.error,
+        trap.frame.rsp,
+        signal.number(),
+    );
+    signal::force(&current, signal);
+}
+
+/// No frame is left for the running program: it gets SIGKILL, and the log names it.
+pub fn kill_for_memory(current: &Current) {
+    log::error!(
+        "out of memory: {} ({}) is killed; it has {} KiB mapped",
+        table::printable(&current.process.name()),
+        current.tid,
+        current.own().space.borrow().as_ref().map_or(0, |space| space.pages() * 4),
+    );
+    signal::send(current, Signal::SIGKILL);
+}
+
+/// The running task's program, for reports; `None` before the first task.
+pub fn current_name() -> Option<process::Name> {
+    Some(Current::try_get()?.process.name())
+}

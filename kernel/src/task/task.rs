@@ -1,0 +1,282 @@
+//! A task: one thread of execution, in the kernel and perhaps in a program.
+
+use super::process::Process;
+use super::signal::Signal;
+use crate::arch::switch::Context;
+use crate::fs::descriptor::Descriptors;
+use crate::mm::address_space::AddressSpace;
+use crate::mm::shared::{OutOfMemory, Shared};
+use crate::mm::stacks::KernelStack;
+use crate::mm::tasks::{Anchor, Current, Own};
+use core::cell::{Cell, RefCell};
+use cpu::atomic::{AtomicU32, AtomicU64, Ordering};
+use memcg::TaskMemcg;
+
+/// Number of a task or a process (`pid_t`, above 0 but for the idle tasks).
+pub type Pid = u32;
+
+/// What a task is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum State {
+    /// Runs or wants to.
+    Runnable,
+    /// Sleeps; a signal may wake it.
+    Sleeping,
+    /// Sleeps until what it waits for has happened.
+    Waiting,
+    /// Has ended, and will be left for ever at its next switch.
+    Ended,
+}
+
+/// Reasons for work before the task goes to ring 3. The entry code looks at the word as a whole.
+pub mod work {
+    /// A signal may be pending.
+    pub const SIGNAL: u32 = 1;
+}
+
+/// What a new task runs.
+pub type Entry = fn();
+
+/// A task. Others see this through [`Shared`]; what only the running task may touch is in [`Private`].
+#[repr(C)]
+pub struct Task {
+    /// [`work`] before ring 3. First of all: the system call's exit path tests it by this place.
+    work: AtomicU32,
+    /// A [`State`]. Written by the task itself, or under its CPU's run-queue lock.
+    state: AtomicU32,
+    /// Whether it is in its CPU's run queue or runs. Guarded by that queue's lock.
+    queued: AtomicU32,
+    /// Number of the CPU whose queue it belongs to. Changed under that queue's lock.
+    cpu: AtomicU32,
+    /// Immutable. 0 for idle tasks.
+    pub tid: Pid,
+    /// As [`ipc::TaskId`] wants it: never used again. Its low half is the number. Immutable.
+    pub id: ipc::TaskId,
+    /// The process that it is a thread of. Immutable.
+    pub process: Shared<Process>,
+    /// The private part.
+    private: Own<Private>,
+    /// Its cgroup. Changed by whoever moves it.
+    pub memcg: TaskMemcg,
+    /// Signals sent to this task alone, a bit each.
+    pub(super) pending: AtomicU64,
+    /// Its place in queues, and its registers while it does not run.
+    pub anchor: Anchor,
+    /// `None` for a CPU's first idle task, which runs on boot's stack.
+    stack: Option<KernelStack>,
+    /// What it runs first. Immutable.
+    entry: Entry,
+}
+
+static_assertions::const_assert_eq!(core::mem::offset_of!(Task, work), 0);
+
+/// Upper half of the next [`Task::id`].
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+/// What only the running task itself touches.
+pub struct Private {
+    /// Open files. Held by the task itself; sharing a table between tasks is a matter of this field alone.
+    pub files: RefCell<Descriptors>,
+    /// The program's memory; `None` for a kernel thread.
+    pub space: RefCell<Option<Shared<AddressSpace>>>,
+    /// Blocked signals, a bit each.
+    pub blocked: Cell<u64>,
+    /// Where to write 0 at the end (set_tid_address(2)).
+    pub clear_child_tid: Cell<u64>,
+    /// Head of the robust list and its size, as claimed.
+    pub robust_list: Cell<(u64, usize)>,
+    /// Area, size and signature registered by rseq(2).
+    pub rseq: Cell<Option<(u64, u32, u32)>>,
+}
+
+impl Task {
+    /// A task that will run `entry` on a stack of its own.
+    pub fn try_new(
+        tid: Pid,
+        process: Shared<Process>,
+        cgroup: &'static memcg::Cgroup,
+        entry: Entry,
+    ) -> Result<Shared<Task>, OutOfMemory> {
+        let stack = KernelStack::new()?;
+        let context = Context::new(stack.top(), first_steps, 0);
+        Shared::try_new(Task::assemble(tid, process, cgroup, context, Some(stack), entry))
+    }
+
+    /// The task that boot's own thread of execution becomes.
+    pub fn try_new_idle(process: Shared<Process>, cgroup: &'static memcg::Cgroup) -> Result<Shared<Task>, OutOfMemory> {
+        Shared::try_new(Task::assemble(0, process, cgroup, Context::idle(), None, || {}))
+    }
+
+    fn assemble(
+        tid: Pid,
+        process: Shared<Process>,
+        cgroup: &'static memcg::Cgroup,
+        context: Context,
+        stack: Option<KernelStack>,
+        entry: Entry,
+    ) -> Task {
+        process.task_made();
+        Task {
+            work: AtomicU32::new(0),
+            state: AtomicU32::new(State::Waiting as u32),
+            queued: AtomicU32::new(0),
+            cpu: AtomicU32::new(0),
+            tid,
+            id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(tid),
+            process,
+            private: Own::new(Private {
+                files: RefCell::new(Descriptors::new()),
+                space: RefCell::new(None),
+                blocked: Cell::new(0),
+                clear_child_tid: Cell::new(0),
+                robust_list: Cell::new((0, 0)),
+                rseq: Cell::new(None),
+            }),
+            memcg: TaskMemcg::new(cgroup),
+            pending: AtomicU64::new(0),
+            anchor: Anchor::new(context),
+            stack,
+            entry,
+        }
+    }
+
+    /// See [`State`].
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Runnable,
+            1 => State::Sleeping,
+            2 => State::Waiting,
+            _ => State::Ended,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    pub(super) fn queued(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn set_queued(&self, queued: bool) {
+        self.queued.store(queued.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn cpu(&self) -> usize {
+        self.cpu.load(Ordering::Acquire) as usize
+    }
+
+    pub(super) fn set_cpu(&self, cpu: usize) {
+        self.cpu.store(cpu as u32, Ordering::Release);
+    }
+
+    /// Whether this is a CPU's idle task.
+    pub fn is_idle(&self) -> bool {
+        self.tid == 0
+    }
+
+    /// Whether it runs a program.
+    pub fn is_program(&self) -> bool {
+        self.process.executable().is_some()
+    }
+
+    /// Whether it has ended and waits to be left.
+    pub fn ended(&self) -> bool {
+        self.state() == State::Ended
+    }
+
+    /// Where its kernel stack begins: one past its last byte. 0 for an idle task on boot's stack.
+    pub fn kernel_stack_top(&self) -> u64 {
+        self.stack.as_ref().map_or(0, KernelStack::top)
+    }
+
+    /// The private part's cell, for [`Current::own`].
+    #[inline(always)]
+    pub(crate) fn private(&self) -> &Own<Private> {
+        &self.private
+    }
+
+    /// Asks for [`work`] before the task goes to ring 3.
+    pub fn add_work(&self, bits: u32) {
+        let mut old = self.work.load(Ordering::Relaxed);
+        while let Err(now) = self
+            .work
+            .compare_exchange(old, old | bits, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            old = now;
+        }
+    }
+
+    pub(super) fn take_work(&self) -> u32 {
+        self.work.swap(0, Ordering::AcqRel)
+    }
+
+    /// Signals that wait for this task, its process's among them, blocked ones too.
+    pub fn pending_signals(&self) -> u64 {
+        self.pending.load(Ordering::Acquire) | self.process.signals.pending()
+    }
+
+    /// Leaves `signal` pending for this task.
+    pub(super) fn set_pending(&self, signal: Signal) {
+        let mut old = self.pending.load(Ordering::Relaxed);
+        while let Err(now) =
+            self.pending
+                .compare_exchange(old, old | signal.bit(), Ordering::AcqRel, Ordering::Relaxed)
+        {
+            old = now;
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.process.task_gone();
+    }
+}
+
+impl Current {
+    /// Says that this task is about to sleep until a wake-up or a signal. Look once more at what is waited for, then
+    /// call [`schedule`](super::schedule), or [`Current::cancel_sleep`].
+    pub fn prepare_to_sleep(&self) {
+        // A locked write: the look that follows must not come first.
+        self.state_swap(State::Sleeping);
+    }
+
+    /// As [`Current::prepare_to_sleep`]; signals do not wake it.
+    pub fn prepare_to_wait(&self) {
+        self.state_swap(State::Waiting);
+    }
+
+    /// Takes the announcement back.
+    pub fn cancel_sleep(&self) {
+        self.set_state(State::Runnable);
+    }
+
+    fn state_swap(&self, state: State) {
+        self.state.swap(state as u32, Ordering::AcqRel);
+    }
+
+    /// Whether a signal that is not blocked is pending: then a sleep ends with EINTR.
+    #[inline]
+    pub fn signal_pending(&self) -> bool {
+        self.pending_signals() & !self.own().blocked.get() != 0
+    }
+
+    /// The running program's memory.
+    ///
+    /// # Panics
+    /// In a kernel thread, which has none.
+    pub fn space(&self) -> Shared<AddressSpace> {
+        self.own().space.borrow().clone().expect("system calls come from programs")
+    }
+}
+
+/// Where a new task begins: the CPU is still inside [`tasks::switch`](crate::mm::tasks::switch), with interrupts off.
+extern "C" fn first_steps(_argument: usize) -> ! {
+    cpu::without_interrupts(crate::mm::tasks::finish_switch);
+    cpu::irq::enable();
+    let entry = Current::get().entry;
+    entry();
+    super::exit::exit_task()
+}
