@@ -24,7 +24,7 @@ mod task;
 use crate::arch::boot_info::BootInfo;
 use crate::options::Options;
 use ::log::{error, info, warn};
-use core::fmt::Debug;
+use core::fmt::{self, Debug};
 
 /// From the loader's description of the machine to the first program.
 fn boot(boot: &'static BootInfo) -> ! {
@@ -35,10 +35,17 @@ fn boot(boot: &'static BootInfo) -> ! {
     needed(arch::init_cpu_areas(boot)); // per-CPU areas, before the first slot
     let slab = needed(mm::heap::init_slab(options.accounting)); // caches and cgroups; the heap is theirs now
     arch::init_clock(options.tick); // the time-stamp counter's frequency, and the tick
-    needed(fs::start(boot.initrd())); // the loader's archive is the root file system
+    if let Err(error) = fs::start(boot.initrd()) {
+        // the loader's archive is the root file system
+        refuse(format_args!("{error}"));
+    }
     let accounting = slab.accounting();
     let root = accounting.root();
-    let cgroup = if options.user_cgroup { needed(accounting.create(root)) } else { root }; // /u
+    let cgroup = if options.user_cgroup {
+        needed(accounting.create(root))
+    } else {
+        root
+    }; // /u
     let system = task::System {
         options,
         slab,
@@ -53,16 +60,21 @@ fn boot(boot: &'static BootInfo) -> ! {
 /// The command line, understood. Otherwise the run ends as a failure: under other options it would measure something else.
 fn options(boot: &'static BootInfo) -> Options {
     if boot.command_line_cut {
-        error!("command line: longer than {} bytes", arch::boot_info::COMMAND_LINE_MAX);
-        arch::qemu::exit(false);
+        refuse(format_args!(
+            "command line: longer than {} bytes",
+            arch::boot_info::COMMAND_LINE_MAX
+        ));
     }
     match Options::parse(&boot.command_line) {
         Ok(options) => options,
-        Err(error) => {
-            error!("command line: {error}");
-            arch::qemu::exit(false);
-        }
+        Err(error) => refuse(format_args!("command line: {error}")),
     }
+}
+
+/// Ends the run over something that we were given and that is not right.
+fn refuse(why: fmt::Arguments) -> ! {
+    error!("{why}");
+    arch::qemu::exit(false)
 }
 
 /// The result of a step without which there is no kernel.

@@ -101,7 +101,9 @@ impl Options {
 
     /// Where the log goes, whatever else is wrong with the command line: for the message that says so.
     pub fn wants_com2(command_line: &[u8]) -> bool {
-        command_line.split(|byte| byte.is_ascii_whitespace()).any(|word| word == b"log=com2")
+        command_line
+            .split(|byte| byte.is_ascii_whitespace())
+            .any(|word| word == b"log=com2")
     }
 }
 

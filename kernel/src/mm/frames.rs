@@ -76,13 +76,6 @@ pub const fn block_size(order: usize) -> u64 {
     PAGE_SIZE << order
 }
 
-/// The smallest order whose blocks hold `bytes`; `None` above the largest.
-pub fn order_for(bytes: usize) -> Option<usize> {
-    let frames = bytes.div_ceil(PAGE_SIZE as usize).max(1);
-    let order = frames.next_power_of_two().trailing_zeros() as usize;
-    (order <= MAX_ORDER).then_some(order)
-}
-
 impl Buddy {
     fn links(&self, block: u64) -> *mut Links {
         phys_to_virt(PhysAddr::new_truncate(block)).cast()
@@ -180,12 +173,20 @@ pub unsafe fn init(usable: &Ranges) {
     let frames = usable.last().map_or(0, |last| last.end / PAGE_SIZE);
     let state_bytes = frames.next_multiple_of(PAGE_SIZE);
     let bytes = state_bytes + (slab::page::descriptor_bytes(frames as usize) as u64).next_multiple_of(PAGE_SIZE);
-    let mut first: Ranges = usable.iter().map(|range| part(range, true)).filter(|range| !range.is_empty()).collect();
+    let mut first: Ranges = usable
+        .iter()
+        .map(|range| part(range, true))
+        .filter(|range| !range.is_empty())
+        .collect();
     // From the end of the largest part, so that the whole low blocks stay whole.
     let Some(host) = first.iter_mut().max_by_key(|range| range.end - range.start) else {
         panic!("the memory map has no usable memory");
     };
-    assert!(host.end - host.start > bytes, "too little memory: {} KiB", (host.end - host.start) / 1024);
+    assert!(
+        host.end - host.start > bytes,
+        "too little memory: {} KiB",
+        (host.end - host.start) / 1024
+    );
     host.end -= bytes;
     let state = phys_to_virt(PhysAddr::new(host.end));
     // SAFETY: 1. RAM of nobody's (caller), cut off from what the lists get. 2. Mapped (below BOOT_MAPPED). 3. Zeroed
@@ -208,7 +209,11 @@ pub unsafe fn init(usable: &Ranges) {
 /// `usable` is what [`init`] got; the direct map holds all of it.
 pub unsafe fn init_rest(usable: &Ranges) {
     let mut buddy = FRAMES.lock();
-    for range in usable.iter().map(|range| part(range, false)).filter(|range| !range.is_empty()) {
+    for range in usable
+        .iter()
+        .map(|range| part(range, false))
+        .filter(|range| !range.is_empty())
+    {
         buddy.add(range);
     }
 }
@@ -227,8 +232,15 @@ pub fn take_descriptors() -> (NonNull<u8>, usize) {
 
 /// A block of 2^order frames with arbitrary contents.
 pub fn alloc(order: usize) -> Result<PhysAddr, OutOfMemory> {
-    assert!(order <= MAX_ORDER, "a block of order {order}: the largest is {MAX_ORDER}");
-    FRAMES.lock().allocate(order).map(PhysAddr::new_truncate).ok_or(OutOfMemory)
+    assert!(
+        order <= MAX_ORDER,
+        "a block of order {order}: the largest is {MAX_ORDER}"
+    );
+    FRAMES
+        .lock()
+        .allocate(order)
+        .map(PhysAddr::new_truncate)
+        .ok_or(OutOfMemory)
 }
 
 /// A block of 2^order frames of zeroes.

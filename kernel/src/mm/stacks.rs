@@ -93,10 +93,16 @@ pub enum Place {
 
 /// Where in the stack area `address` is; `None` outside of it.
 pub fn place(address: u64) -> Option<Place> {
-    let offset = address.checked_sub(STACKS).filter(|&offset| offset < MAX_STACKS * STRIDE)?;
+    let offset = address
+        .checked_sub(STACKS)
+        .filter(|&offset| offset < MAX_STACKS * STRIDE)?;
     let start = STACKS + offset / STRIDE * STRIDE + STACK_SIZE;
     let stack = start..start + STACK_SIZE;
-    Some(if address < start { Place::Guard(stack) } else { Place::Stack(stack) })
+    Some(if address < start {
+        Place::Guard(stack)
+    } else {
+        Place::Stack(stack)
+    })
 }
 
 /// Whether `address` is on a stack that has been made. Takes no lock: for reports.

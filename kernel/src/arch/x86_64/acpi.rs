@@ -47,7 +47,11 @@ fn madt(rsdp: u64) -> Option<&'static [u8]> {
         None => (table(u32_at(root, 16)?.into())?, 4),
     };
     tables[HEADER..].chunks_exact(width).find_map(|entry| {
-        let address = if width == 8 { u64_at(entry, 0)? } else { u32_at(entry, 0)?.into() };
+        let address = if width == 8 {
+            u64_at(entry, 0)?
+        } else {
+            u32_at(entry, 0)?.into()
+        };
         table(address).filter(|table| table.starts_with(b"APIC"))
     })
 }

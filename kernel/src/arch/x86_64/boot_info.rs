@@ -100,8 +100,14 @@ impl BootInfo {
     pub fn mapped(&self) -> Ranges {
         let mut ranges = self.ram(|kind| kind != Kind::Reserved);
         // The image and the initrd are in RAM whatever the map says.
-        for range in [Some(0..LOW_MEMORY), Some(image_physical()), self.initrd.clone()].into_iter().flatten() {
-            insert(&mut ranges, align_down(range.start, PAGE_SIZE)..align_up(range.end, PAGE_SIZE));
+        for range in [Some(0..LOW_MEMORY), Some(image_physical()), self.initrd.clone()]
+            .into_iter()
+            .flatten()
+        {
+            insert(
+                &mut ranges,
+                align_down(range.start, PAGE_SIZE)..align_up(range.end, PAGE_SIZE),
+            );
         }
         ranges
     }
@@ -153,7 +159,10 @@ fn remove(ranges: &mut Ranges, hole: Range<u64>) {
     let hole = align_down(hole.start, PAGE_SIZE)..hole.end.checked_next_multiple_of(PAGE_SIZE).unwrap_or(u64::MAX);
     let old = core::mem::take(ranges);
     for range in old {
-        for part in [range.start..range.end.min(hole.start), range.start.max(hole.end)..range.end] {
+        for part in [
+            range.start..range.end.min(hole.start),
+            range.start.max(hole.end)..range.end,
+        ] {
             if part.start < part.end {
                 let _ = ranges.try_push(part);
             }

@@ -119,10 +119,18 @@ impl fmt::Display for Region {
         let address = self.0;
         let boot = pvh::boot_stack();
         if let Some(Place::Guard(stack)) = stacks::place(address) {
-            return write!(f, ": kernel stack overflow, guard of the stack {:#x}-{:#x}", stack.start, stack.end);
+            return write!(
+                f,
+                ": kernel stack overflow, guard of the stack {:#x}-{:#x}",
+                stack.start, stack.end
+            );
         }
         if (boot.start - layout::PAGE_SIZE..boot.start).contains(&address) {
-            return write!(f, ": kernel stack overflow, guard of the boot stack {:#x}-{:#x}", boot.start, boot.end);
+            return write!(
+                f,
+                ": kernel stack overflow, guard of the boot stack {:#x}-{:#x}",
+                boot.start, boot.end
+            );
         }
         f.write_str(match address {
             0..layout::PAGE_SIZE => " (null pointer)",
@@ -148,7 +156,11 @@ fn describe(frame: &TrapFrame) -> Description {
 pub(super) fn exception(frame: &mut TrapFrame) {
     let number = frame.vector as u8;
     // Read before interrupts are on: another task's fault would change it.
-    let address = if number == vector::PAGE_FAULT { Cr2::read_raw() } else { frame.rip };
+    let address = if number == vector::PAGE_FAULT {
+        Cr2::read_raw()
+    } else {
+        frame.rip
+    };
     if matches!(number, vector::NMI | vector::MACHINE_CHECK) {
         report::exception(frame, &describe(frame)); // nothing that the program did
     }

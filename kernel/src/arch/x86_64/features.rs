@@ -69,7 +69,11 @@ pub fn detect() -> &'static Features {
         // AVX's part stands behind the header on every processor so far; elsewhere it would not fit a context.
         let avx = __cpuid_count(0xd, 2);
         let fits = (avx.ebx + avx.eax) as usize <= FPU_AREA;
-        let avx = if fits { supported & XCr0Flags::AVX } else { XCr0Flags::empty() };
+        let avx = if fits {
+            supported & XCr0Flags::AVX
+        } else {
+            XCr0Flags::empty()
+        };
         XCr0Flags::X87 | XCr0Flags::SSE | avx
     });
     FEATURES.set(Features {

@@ -4,7 +4,7 @@
 //! task state segment names the stack for traps from ring 3 (`rsp0`, the running task's kernel stack) and those for the
 //! four traps that can come at any instruction, whatever the stack pointer is (double fault, NMI, machine check, debug).
 
-use super::trap::{vector, IST_DEBUG, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI};
+use super::trap::{IST_DEBUG, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, vector};
 use crate::mm::frames::OutOfMemory;
 use crate::mm::stacks::KernelStack;
 use core::cell::UnsafeCell;

@@ -7,14 +7,14 @@
 //! **What the kernel calls** (each item is documented where it stands):
 //! * [`TrapFrame`]: the registers of a trap or of a system call that wants them all. [`user::enter`]`(&TrapFrame) -> !`:
 //!   into ring 3, for the first time or for a forked child (`rax` is the child's result).
-//!   [`user::set_fs_base`] / [`user::fs_base`] / [`user::set_gs_base`] / [`user::gs_base`] for `arch_prctl`.
-//! * [`usercopy`]: `copy_from_user(&mut [u8], u64)`, `copy_to_user(u64, &[u8])`, `clear_user(u64, usize)`,
-//!   `get_user::<T>(u64)`, `put_user::<T>(u64, &T)` for `T:`[`usercopy::UserValue`],
-//!   `strncpy_from_user(&mut [u8], u64) -> Result<Option<usize>, Fault>`. All give `Err(Fault)` for what is not mapped.
+//!   [`user::reset`]: a fresh program's other registers. [`user::set_fs_base`] / [`user::fs_base`] / [`user::set_gs_base`] / [`user::gs_base`] for `arch_prctl`.
+//! * [`usercopy`]: `copy_from_user(&mut [u8], u64)`, `copy_from_user_uninit`, `copy_to_user(u64, &[u8])`,
+//!   `clear_user(u64, usize)`, `strncpy_from_user(&mut [u8], u64) -> Result<Option<usize>, Fault>`. All give
+//!   `Err(Fault)` for what is not mapped. Values cross by `mm::plain`.
 //! * [`switch`]: [`switch::Context`] (`Context::new(stack, entry, argument)`, `Context::idle()`) and
 //!   `switch::switch(prev: *mut Context, next: *const Context)`, called with interrupts off. It saves and loads the kernel
 //!   stack, the user's FPU state, the fs and gs bases, the stack for ring 3's traps and the address space.
-//! * [`paging::AddressSpaceRoot`]: `new_user_root`, `map_user`, `unmap_user`, `protect_user`, `translate_user`, `flush`.
+//! * [`paging::AddressSpaceRoot`]: `new_user_root`, `map_user`, `unmap_user`, `protect_user`, `for_each_user`, `activate`.
 //!   [`paging::Protection`].
 //! * [`tsc`]: `read()`, `khz()`, `now_ns()`. [`rtc::read`]: seconds since 1970. [`serial`]: the console's bytes.
 //! * [`syscall_entry::full_frame!`]: makes an entry of the system-call table of a function that takes `&mut TrapFrame`.

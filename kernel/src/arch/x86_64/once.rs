@@ -31,10 +31,7 @@ impl<T> BootCell<T> {
     /// # Panics
     /// When it has been filled before.
     pub fn set(&'static self, value: T) -> &'static T {
-        assert!(
-            !self.filled.load(Ordering::Acquire),
-            "a cell of boot was filled twice"
-        );
+        assert!(!self.filled.load(Ordering::Acquire), "a cell of boot was filled twice");
         // SAFETY: 1. not filled, so nobody has a reference to the value. 2. Boot runs on one CPU and no interrupt
         // handler fills cells, so nobody else is here.
         let value = unsafe { (*self.value.get()).write(value) };

@@ -257,11 +257,15 @@ pub fn map_device(slot: u64, physical: PhysAddr) -> Result<*mut u8, OutOfMemory>
 
 /// Bytes of firmware at a physical address, read-only, mapped where the direct map has nothing there.
 pub fn map_firmware(physical: u64, length: usize) -> Option<&'static [u8]> {
-    let end = physical.checked_add(length as u64).filter(|&end| end <= super::layout::PHYS_LIMIT)?;
+    let end = physical
+        .checked_add(length as u64)
+        .filter(|&end| end <= super::layout::PHYS_LIMIT)?;
     let kernel = KERNEL.lock();
     for page in (align_down(physical, PAGE_SIZE)..align_up(end, PAGE_SIZE)).step_by(PAGE_SIZE as usize) {
         if !kernel.is_mapped(PHYS_OFFSET + page) {
-            kernel.map(PHYS_OFFSET + page, page..page + PAGE_SIZE, CONSTANTS, 1).ok()?;
+            kernel
+                .map(PHYS_OFFSET + page, page..page + PAGE_SIZE, CONSTANTS, 1)
+                .ok()?;
         }
     }
     // SAFETY: 1. mapped just now or before. 2. Firmware's tables, which nobody writes: not usable RAM by the map, or
@@ -377,16 +381,6 @@ impl AddressSpaceRoot {
         true
     }
 
-    /// The frame that the page at `page` is mapped to, and its protection.
-    pub fn translate_user(&self, page: u64) -> Option<(PhysAddr, Protection)> {
-        if page >= USER_END {
-            return None;
-        }
-        // SAFETY: the user's half is self's alone, and &self keeps it from being changed.
-        let entry = unsafe { find(self.root, page) }?;
-        Some((entry.addr(), Protection::from_flags(entry.flags())))
-    }
-
     /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order; tables that do not exist are skipped.
     pub fn for_each_user(&self, pages: Range<u64>, mut f: impl FnMut(u64, PhysAddr, Protection)) {
         let end = pages.end.min(USER_END);
@@ -424,13 +418,6 @@ impl AddressSpaceRoot {
     pub fn flush(&self, page: u64) {
         if self.is_active() {
             tlb::flush(VirtAddr::new_truncate(page));
-        }
-    }
-
-    /// Makes this CPU forget what it knows of all pages, if it runs on these tables.
-    pub fn flush_all(&self) {
-        if self.is_active() {
-            tlb::flush_all();
         }
     }
 

@@ -222,7 +222,10 @@ fn gather(start_info: u64, tsc: u64) -> Result<BootInfo, &'static str> {
     if start.modules > 0 {
         // SAFETY: all fields are integers.
         let module: Module = unsafe { read(start.module_list) }.ok_or("the module list is out of reach")?;
-        let end = module.address.checked_add(module.size).ok_or("the initrd's size is absurd")?;
+        let end = module
+            .address
+            .checked_add(module.size)
+            .ok_or("the initrd's size is absurd")?;
         initrd = (module.size > 0).then_some(module.address..end);
     }
     let mut command_line = ArrayVec::new();

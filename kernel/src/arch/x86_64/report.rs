@@ -36,7 +36,9 @@ fn begin(reason: fmt::Arguments) {
 }
 
 fn end(instruction: Option<u64>, stack: u64) -> ! {
-    failure(format_args!("tollgate: | backtrace (return addresses found on the stack):"));
+    failure(format_args!(
+        "tollgate: | backtrace (return addresses found on the stack):"
+    ));
     backtrace::print(instruction, stack, |line| failure(format_args!("tollgate: |   {line}")));
     qemu::exit(false)
 }
@@ -59,7 +61,10 @@ pub fn exception(frame: &TrapFrame, description: &Description) -> ! {
         ));
     }
     let root = Cr3::read_raw().0.start_address().as_u64();
-    failure(format_args!("tollgate: |    cr2 {:016x}    cr3 {root:016x}", Cr2::read_raw()));
+    failure(format_args!(
+        "tollgate: |    cr2 {:016x}    cr3 {root:016x}",
+        Cr2::read_raw()
+    ));
     end(Some(frame.rip), frame.rsp)
 }
 

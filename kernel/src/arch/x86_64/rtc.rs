@@ -41,7 +41,11 @@ pub fn read() -> u64 {
     };
     let format = register(0xb);
     let decode = |value: u8| {
-        if format & BINARY != 0 { u64::from(value) } else { u64::from(value >> 4) * 10 + u64::from(value & 15) }
+        if format & BINARY != 0 {
+            u64::from(value)
+        } else {
+            u64::from(value >> 4) * 10 + u64::from(value & 15)
+        }
     };
     let [second, minute, _, day, month, year, century] = raw.map(decode);
     let mut hour = decode(raw[2] & 0x7f);
@@ -49,7 +53,11 @@ pub fn read() -> u64 {
         hour = hour % 12 + if raw[2] & 0x80 != 0 { 12 } else { 0 };
     }
     // Where the century's register is something else, the century is this one.
-    let year = if (19..=29).contains(&century) { century * 100 + year } else { 2000 + year };
+    let year = if (19..=29).contains(&century) {
+        century * 100 + year
+    } else {
+        2000 + year
+    };
     let plausible = second < 62 && minute < 60 && hour < 24 && (1..=31).contains(&day) && (1..=12).contains(&month);
     if !plausible || year < 1970 {
         return 0;

@@ -7,10 +7,10 @@
 use super::features::{self, FPU_AREA};
 use super::{gdt, paging, pvh};
 use x86_64::PhysAddr;
+use x86_64::VirtAddr;
 use x86_64::registers::control::{Cr3, Cr3Flags};
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
 use x86_64::structures::paging::PhysFrame;
-use x86_64::VirtAddr;
 
 /// A saved state of the FPU, SSE and AVX, in the form of XSAVE (or FXSAVE, its first 512 bytes).
 #[repr(C, align(64))]
@@ -117,17 +117,10 @@ impl Context {
     pub fn set_root(&mut self, root: PhysAddr) {
         self.root = root;
     }
-
-    /// Gives a context that has not run the program's state of the running task: FPU, fs and gs bases. For `fork`.
-    pub fn inherit_user_state(&mut self) {
-        self.fpu.save();
-        self.fs_base = FsBase::read().as_u64();
-        self.gs_base = KernelGsBase::read().as_u64();
-    }
 }
 
-/// Gives the running task a fresh FPU, for `execve`. Interrupts off.
-pub fn reset_fpu() {
+/// Gives the running task a fresh FPU. Interrupts off.
+pub(super) fn reset_fpu() {
     Fpu::INITIAL.load();
 }
 
@@ -159,10 +152,20 @@ pub unsafe fn switch(prev: *mut Context, next: *const Context) {
 #[unsafe(naked)]
 unsafe extern "C" fn switch_stacks(save: &mut u64, load: u64) {
     core::arch::naked_asm!(
-        "push rbp", "push rbx", "push r12", "push r13", "push r14", "push r15",
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
         "mov [rdi], rsp",
         "mov rsp, rsi",
-        "pop r15", "pop r14", "pop r13", "pop r12", "pop rbx", "pop rbp",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
         "ret",
     )
 }

@@ -23,8 +23,6 @@ use x86_64::registers::rflags::RFlags;
 
 /// A system call: six arguments as they stand in rdi, rsi, rdx, r10, r8 and r9; the result is rax.
 pub type SyscallFn = extern "C" fn(u64, u64, u64, u64, u64, u64) -> i64;
-/// A system call that wants all registers and may change them; the result is stored in the frame's rax.
-pub type FullFrameFn = extern "C" fn(&mut TrapFrame) -> i64;
 
 /// Bytes that the fast path keeps on the stack.
 const SAVED: usize = 10 * 8;
@@ -155,14 +153,15 @@ extern "C" fn full_frame_done(frame: &mut TrapFrame) {
     exit_to_user(frame);
 }
 
-/// Makes a [`SyscallFn`] of a [`FullFrameFn`], for the table: `full_frame!(/// Doc. pub fn name => function);`
+/// Makes a [`SyscallFn`] of a function that wants all registers and may change them, for the table; its result is stored
+/// in the frame's rax: `full_frame!(/// Doc. pub fn name => function);`
 #[macro_export]
 macro_rules! full_frame {
     ($(#[$doc:meta])* $vis:vis fn $name:ident => $function:path) => {
         $(#[$doc])*
         #[unsafe(naked)]
         $vis extern "C" fn $name(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> i64 {
-            const _: $crate::arch::syscall_entry::FullFrameFn = $function;
+            const _: extern "C" fn(&mut $crate::arch::TrapFrame) -> i64 = $function;
             core::arch::naked_asm!(
                 "lea rax, [rip + {function}]",
                 "jmp syscall_full_frame",

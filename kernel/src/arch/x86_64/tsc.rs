@@ -8,9 +8,9 @@
 //!
 //! The APIC's timer is measured over the same gate.
 
+use super::apic;
 use super::features::{self, Features};
 use super::once::BootCell;
-use super::apic;
 use core::arch::x86_64::{__cpuid, _rdtsc};
 use x86_64::instructions::port::Port;
 
@@ -166,7 +166,13 @@ pub(super) fn calibrate(features: &Features) {
     };
     let apic = frequency(gate.apic, &gate);
     RATES.set(Rates { tsc, apic });
-    log::debug!("gate of {} ns: {} TSC and {} APIC counts, off by {}", gate.ns, gate.tsc, gate.apic, gate.error);
+    log::debug!(
+        "gate of {} ns: {} TSC and {} APIC counts, off by {}",
+        gate.ns,
+        gate.tsc,
+        gate.apic,
+        gate.error
+    );
 }
 
 /// Starts this CPU's tick, `hz` times a second.

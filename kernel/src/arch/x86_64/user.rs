@@ -1,6 +1,6 @@
 //! Into ring 3, and the program's registers that are not in a frame.
 
-use super::layout::USER_END;
+use super::layout::is_user;
 use super::trap::TrapFrame;
 use super::tsc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -32,16 +32,14 @@ pub fn enter(frame: &TrapFrame) -> ! {
     }
 }
 
-/// An address that is not the user's, where one must be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotUser;
-
-fn user_address(address: u64) -> Result<VirtAddr, NotUser> {
-    if address < USER_END {
-        VirtAddr::try_new(address).map_err(|_| NotUser)
-    } else {
-        Err(NotUser)
-    }
+/// Gives the running task a fresh program's registers, as far as they are not in a frame: FPU, fs and gs bases. For
+/// `execve`.
+pub fn reset() {
+    cpu::without_interrupts(|_| {
+        super::switch::reset_fpu();
+        FsBase::write(VirtAddr::zero());
+        KernelGsBase::write(VirtAddr::zero());
+    });
 }
 
 /// The running program's fs base.
@@ -49,10 +47,10 @@ pub fn fs_base() -> u64 {
     FsBase::read().as_u64()
 }
 
-/// Sets the running program's fs base.
-pub fn set_fs_base(base: u64) -> Result<(), NotUser> {
-    FsBase::write(user_address(base)?);
-    Ok(())
+/// Sets the running program's fs base, which the caller has found to be in the user's half.
+pub fn set_fs_base(base: u64) {
+    debug_assert!(is_user(base));
+    FsBase::write(VirtAddr::new_truncate(base));
 }
 
 /// The running program's gs base.
@@ -60,8 +58,8 @@ pub fn gs_base() -> u64 {
     KernelGsBase::read().as_u64()
 }
 
-/// Sets the running program's gs base.
-pub fn set_gs_base(base: u64) -> Result<(), NotUser> {
-    KernelGsBase::write(user_address(base)?);
-    Ok(())
+/// Sets the running program's gs base, which the caller has found to be in the user's half.
+pub fn set_gs_base(base: u64) {
+    debug_assert!(is_user(base));
+    KernelGsBase::write(VirtAddr::new_truncate(base));
 }

@@ -22,19 +22,6 @@ use core::mem::MaybeUninit;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault;
 
-/// What a register can carry across at once.
-pub trait UserValue: Copy + sealed::Integer {}
-
-mod sealed {
-    /// Integers: every pattern of bits is a value, and there is no padding.
-    pub trait Integer {}
-}
-
-macro_rules! user_values {
-    ($($type:ty)*) => { $(impl sealed::Integer for $type {} impl UserValue for $type {})* };
-}
-user_values!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
-
 /// The place of a `stac` (1) or `clac` (0), for the patching.
 macro_rules! smap_site {
     ($open:literal) => {
@@ -151,27 +138,6 @@ pub fn clear_user(to: u64, length: usize) -> Result<(), Fault> {
     if left == 0 { Ok(()) } else { Err(Fault) }
 }
 
-/// Reads an integer from the program's memory.
-#[inline]
-pub fn get_user<T: UserValue>(from: u64) -> Result<T, Fault> {
-    check(from, size_of::<T>())?;
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: 1. the value is ours; `from` was checked. 2. A copy that succeeds has written all bytes, and every pattern
-    // of bits is a T (UserValue is sealed).
-    unsafe {
-        copy(value.as_mut_ptr().cast(), from as *const u8, size_of::<T>())?;
-        Ok(value.assume_init())
-    }
-}
-
-/// Writes an integer to the program's memory.
-#[inline]
-pub fn put_user<T: UserValue>(to: u64, value: &T) -> Result<(), Fault> {
-    check(to, size_of::<T>())?;
-    // SAFETY: the value is ours and has no padding; `to` was checked.
-    unsafe { copy(to as *mut u8, (value as *const T).cast(), size_of::<T>()) }
-}
-
 /// Copies a string with its zero from the program's memory at `from`: its length without the zero, or `None` where `to`
 /// is full before a zero comes. What stands behind the zero in `to` is arbitrary.
 pub fn strncpy_from_user(to: &mut [u8], from: u64) -> Result<Option<usize>, Fault> {
@@ -220,7 +186,11 @@ pub(super) unsafe fn patch_smap_sites(smap: bool) {
     }
     let sites: &[[u64; 2]] = table!(smap_sites_start, smap_sites_end);
     for [at, open] in sites {
-        let code = if *open == 1 { [0x0f, 0x01, 0xcb] } else { [0x0f, 0x01, 0xca] };
+        let code = if *open == 1 {
+            [0x0f, 0x01, 0xcb]
+        } else {
+            [0x0f, 0x01, 0xca]
+        };
         // SAFETY: each site is three bytes of no-op in the image's code, writable (caller), and is not being run.
         unsafe { (*at as *mut [u8; 3]).write_volatile(code) };
     }
