@@ -41,6 +41,9 @@ pub(crate) struct Hooks {
     pub(crate) name: &'static str,
     /// Whether accounted kmalloc requests have classes of their own.
     pub(crate) separate_kmalloc: bool,
+    /// Whether objects have owners: a model that carries nothing from before an allocation to after it, or charges
+    /// pages, records none.
+    pub(crate) owners: bool,
     /// Makes the machine's memory control for the model.
     pub(crate) accounting: fn() -> Result<&'static Accounting, memcg::NoMemory>,
     /// Accounted allocation from a root cache.
@@ -60,6 +63,7 @@ impl<M: Model> Of<M> {
     const HOOKS: Hooks = Hooks {
         name: M::NAME,
         separate_kmalloc: M::SEPARATE_KMALLOC,
+        owners: size_of::<M::Charge>() != 0 && !M::COPIES,
         accounting: Accounting::try_new::<M>,
         alloc: alloc::<M>,
         free: free::<M>,
@@ -215,7 +219,7 @@ fn owner_slot_or_new(cache: &'static Cache, page: &'static Page, address: usize)
 #[inline(never)]
 fn make_vector(cache: &'static Cache, page: &'static Page) -> Option<()> {
     let bytes = page.objects() * size_of::<OwnerSlot>();
-    let vector = cache.slab().take_unaccounted(bytes).ok()?;
+    let vector = cache.slab().take_vector(bytes).ok()?;
     if let Err(mine) = page.set_owners(vector) {
         // Another CPU, or an interrupt, was first.
         let page = mine.page();

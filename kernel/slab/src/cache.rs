@@ -259,7 +259,7 @@ impl Cache {
 
     /// Gives back slab pages without objects: to the page source, their charge to the cgroup, their vectors to kmalloc.
     ///
-    /// A vector's own slab page may become empty by that, and have a vector: hence the loop, not a recursion.
+    /// A vector's own slab page may become empty by that: hence the loop, not a recursion.
     pub(crate) fn discard(mut empty: PageChain) {
         while let Some(page) = empty.pop() {
             let cache = page.cache();

@@ -60,8 +60,9 @@ impl Slab {
         self.all_caches().map(Cache::info)
     }
 
-    /// Objects in use in all caches, but those of which the allocator itself is made (caches, vectors of owners).
-    /// For the check that everything is back.
+    /// Objects in use in all caches, for the check that everything is back. Those of which the allocator itself is made
+    /// count: caches (for ever), and objcg vectors, which live as long as their slab page: before a comparison, every CPU
+    /// [flushes](Slab::flush_this_cpu) and empty pages are [given back](Slab::shrink).
     pub fn active_objects(&self) -> usize {
         self.caches().map(|cache| cache.active_objects).sum()
     }

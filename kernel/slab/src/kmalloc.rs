@@ -4,7 +4,9 @@
 //!
 //! **How it works.** Classes are the powers of two from 8 to 8192, and 96 and 192. A table gives the class of a size.
 //! Under the models that have it so, accounted requests have classes of their own (`kmalloc-cg-*`), so that pages with
-//! an objcg vector hold accounted objects only. Above 8192 bytes whole pages come from the page source: slab pages of
+//! an objcg vector hold accounted objects only, and vectors come from the unaccounted classes. Where the classes are
+//! shared, vectors have classes of their own: else a page could hold its own vector, or two pages each other's, and
+//! never become empty (a fault of Linux 5.9 to 5.13, and the reason for `kmalloc-cg-*`). Above 8192 bytes whole pages come from the page source: slab pages of
 //! one object, of a cache of their own that has no freelists.
 //!
 //! **Lock order.** The list of caches (rank 40), held while a cache is added to it.
@@ -27,6 +29,7 @@ struct Class {
     size: usize,
     name: &'static str,
     accounted_name: &'static str,
+    vector_name: &'static str,
 }
 
 macro_rules! classes {
@@ -35,6 +38,7 @@ macro_rules! classes {
             size: $size,
             name: concat!("kmalloc-", $suffix),
             accounted_name: concat!("kmalloc-cg-", $suffix),
+            vector_name: concat!("objcg-vector-", $suffix),
         }),*]
     };
 }
@@ -98,6 +102,8 @@ pub struct Slab {
     unaccounted: Classes,
     /// The same for accounted requests: under some models the very same caches. Immutable.
     accounted: Classes,
+    /// The same for objcg vectors: see the module. Immutable.
+    vectors: Classes,
     /// The cache of large allocations. Immutable.
     large: &'static Cache,
     /// The cache of caches (Linux: `kmem_cache`). Immutable.
@@ -156,15 +162,20 @@ impl Slab {
         for (class, cache) in CLASSES.iter().zip(&mut unaccounted) {
             *cache = make(class.name, class.size, false)?;
         }
-        let mut accounted = unaccounted;
+        let (mut accounted, mut vectors) = (unaccounted, unaccounted);
         if hooks.separate_kmalloc {
             for (class, cache) in CLASSES.iter().zip(&mut accounted) {
                 *cache = make(class.accounted_name, class.size, false)?;
+            }
+        } else if hooks.owners {
+            for (class, cache) in CLASSES.iter().zip(&mut vectors) {
+                *cache = make(class.vector_name, class.size, false)?;
             }
         }
         let slab = page::leak_in_pages(Slab {
             unaccounted,
             accounted,
+            vectors,
             large,
             cache_of_caches,
             hooks,
@@ -223,6 +234,14 @@ impl Slab {
             return take_large(self.large, order_of(size)?);
         }
         self.unaccounted[class_of(size)].take()
+    }
+
+    /// Memory for an objcg vector.
+    pub(crate) fn take_vector(&self, bytes: usize) -> Result<Taken, AllocError> {
+        if bytes > MAX_SMALL {
+            return Err(AllocError::NoMemory);
+        }
+        self.vectors[class_of(bytes)].take()
     }
 
     #[cold]

@@ -37,6 +37,7 @@ mod object;
 #[allow(unsafe_code)]
 pub mod page;
 #[cfg(test)]
+#[allow(unsafe_code)]
 mod tests;
 #[allow(unsafe_code)]
 mod tree;
