@@ -44,7 +44,7 @@ pub struct Control {
     pub leaks: Vec<String>,
     /// Events by system call (instrumented kernel only).
     pub events: BTreeMap<String, Events>,
-    /// Counters of memory accounting at the end of the run.
+    /// Counters of memory accounting at the end of the run; a cgroup's own as `cgroupN.NAME`.
     pub counts: BTreeMap<String, u64>,
     /// The reason of a kernel panic.
     pub panic: Option<String>,
@@ -201,7 +201,7 @@ tollgate: boot accounting=scoped msgcache=on cgroup=user cpus=1 tsc_khz=1000000
 tollgate: first-user-instruction tsc=9123456
 tollgate: events mq_timedsend calls=1000 locked=3000 irq_flag=2000 preempt=8000 shared_lines=1000
 tollgate: counts charges=12 uncharges=9
-tollgate: counts drains=2
+tollgate: counts cgroup=1 drains=2
 tollgate: something new
 tollgate: exit code=3
 ";
@@ -217,7 +217,7 @@ tollgate: exit code=3
             (e.calls, e.locked, e.irq_flag, e.preempt, e.shared_lines),
             (1000, 3000, 2000, 8000, 1000)
         );
-        assert_eq!((c.counts["charges"], c.counts["drains"]), (12, 2));
+        assert_eq!((c.counts["charges"], c.counts["cgroup1.drains"]), (12, 2));
         assert_eq!(c.log, ["[    0.1] memory: 65000 frames", "tollgate: something new"]);
     }
 
