@@ -107,8 +107,14 @@ impl Control {
                 self.events.insert(name.to_owned(), events);
             }
             "counts" => {
+                // A line may be one cgroup's: its number tells the counters of several apart.
+                let group = pairs(rest)
+                    .find(|(k, _)| *k == "cgroup")
+                    .map(|(_, v)| format!("cgroup{v}."));
+                let prefix = group.unwrap_or_default();
+                let counters = pairs(rest).filter(|(k, _)| *k != "cgroup");
                 self.counts
-                    .extend(pairs(rest).filter_map(|(k, v)| Some((k.to_owned(), v.parse().ok()?))));
+                    .extend(counters.filter_map(|(k, v)| Some((format!("{prefix}{k}"), v.parse().ok()?))));
             }
             // A panic while panicking may print a second line; the first is the cause.
             "panic" => {
