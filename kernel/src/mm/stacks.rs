@@ -14,8 +14,8 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use cpu::SpinLock;
 
-/// Bytes of a stack (as on Linux).
-pub const STACK_SIZE: u64 = 16 * 1024;
+/// Bytes of a stack: as on Linux; more where the code is not optimised.
+pub const STACK_SIZE: u64 = if cfg!(debug_assertions) { 64 * 1024 } else { 16 * 1024 };
 /// From one stack to the next: the gap is as large as the stack.
 const STRIDE: u64 = 2 * STACK_SIZE;
 /// The most stacks.

@@ -7,7 +7,8 @@
 //! **What the kernel calls** (each item is documented where it stands):
 //! * [`TrapFrame`]: the registers of a trap or of a system call that wants them all. [`user::enter`]`(&TrapFrame) -> !`:
 //!   into ring 3, for the first time or for a forked child (`rax` is the child's result).
-//!   [`user::reset`]: a fresh program's other registers. [`user::set_fs_base`] / [`user::fs_base`] / [`user::set_gs_base`] / [`user::gs_base`] for `arch_prctl`.
+//!   [`user::reset`]: a fresh program's other registers. [`user::set_fs_base`], [`user::fs_base`],
+//!   [`user::set_gs_base`], [`user::gs_base`]: for `arch_prctl`.
 //! * [`usercopy`]: `copy_from_user(&mut [u8], u64)`, `copy_from_user_uninit`, `copy_to_user(u64, &[u8])`,
 //!   `clear_user(u64, usize)`, `strncpy_from_user(&mut [u8], u64) -> Result<Option<usize>, Fault>`. All give
 //!   `Err(Fault)` for what is not mapped. Values cross by `mm::plain`.
@@ -27,6 +28,8 @@
 //! * `mm::address_space::handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool`: true if the access may
 //!   be tried again. `user` is false for a copy by the kernel.
 //! * `task::tick()`: each tick, in interrupt context, interrupts off.
+//! * `task::preempt_from_interrupt()`: after an interrupt of the kernel, when a reschedule is wanted and the interrupted
+//!   code may be preempted; interrupts off.
 //! * `task::exit_to_user_work(frame: &mut TrapFrame)`: called before ring 3 as long as a reschedule is wanted or the
 //!   task's work word is not zero. **The work word is the first field of what [`cpu::local::current`] points to**: an
 //!   `AtomicU32`, any bits. The hook clears what it has dealt with and may change the frame (signals).

@@ -51,10 +51,13 @@ bitflags::bitflags! {
 }
 
 impl Protection {
-    /// A page with no permission at all stays in the table, but not for ring 3: the bit 'user' is clear.
+    /// A page with no permission at all keeps its frame in the table, but is not present: neither ring 3 nor a copy by
+    /// the kernel may touch it.
     fn flags(self) -> Flags {
-        let mut flags = Flags::PRESENT | Flags::NO_EXECUTE;
-        flags.set(Flags::USER_ACCESSIBLE, !self.is_empty());
+        if self.is_empty() {
+            return Flags::NO_EXECUTE;
+        }
+        let mut flags = Flags::PRESENT | Flags::USER_ACCESSIBLE;
         flags.set(Flags::WRITABLE, self.contains(Protection::WRITE));
         flags.set(Flags::NO_EXECUTE, !self.contains(Protection::EXEC));
         flags
@@ -381,8 +384,9 @@ impl AddressSpaceRoot {
         true
     }
 
-    /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order; tables that do not exist are skipped.
-    pub fn for_each_user(&self, pages: Range<u64>, mut f: impl FnMut(u64, PhysAddr, Protection)) {
+    /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order, until it says no; tables that do not
+    /// exist are skipped.
+    pub fn for_each_user(&self, pages: Range<u64>, mut f: impl FnMut(u64, PhysAddr, Protection) -> bool) {
         let end = pages.end.min(USER_END);
         let mut at = align_down(pages.start, PAGE_SIZE);
         'pages: while at < end {
@@ -401,8 +405,8 @@ impl AddressSpaceRoot {
                 if at >= end {
                     return;
                 }
-                if !entry.is_unused() {
-                    f(at, entry.addr(), Protection::from_flags(entry.flags()));
+                if !entry.is_unused() && !f(at, entry.addr(), Protection::from_flags(entry.flags())) {
+                    return;
                 }
                 at += PAGE_SIZE;
             }

@@ -5,8 +5,8 @@
 //! interrupts off, two words say whether anything is to be done first: the preemption count (a reschedule is wanted) and
 //! the task's work word. Callee-saved registers are left to the functions themselves.
 //!
-//! On the fast path the entry is 18 instructions up to and with the call, the exit 18 from the return to `sysret`:
-//! 36 for a call that does nothing but return (which is one more).
+//! On the fast path the entry is 19 instructions up to and with the call, the exit 18 from the return to `sysret`:
+//! with `syscall` itself and the function's `ret` 39 for a call that does nothing.
 //!
 //! Two slow ways make a [`TrapFrame`] of all registers and leave by `iretq`: that of pending work, and that of the calls
 //! that want all registers ([`full_frame!`](crate::arch::full_frame)).
@@ -73,12 +73,13 @@ syscall_entry:
     push r9
     push rax
     sti
-    cmp rax, {count}                # 15
+    mov eax, eax                    # 15: a number is an int
+    cmp eax, {count}
     jae 7f
     mov rcx, r10
     "#,
     #[cfg(not(feature = "events"))]
-    "call [rax * 8 + {table}]       # 18",
+    "call [rax * 8 + {table}]       # 19",
     #[cfg(feature = "events")]
     "call {counted}", // the number, pushed last, is its seventh argument
     r#"

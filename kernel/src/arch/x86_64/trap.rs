@@ -277,8 +277,7 @@ extern "C" fn trap(frame: &mut TrapFrame) {
     if frame.is_user() {
         exit_to_user(frame);
     } else if frame.interrupts_on() && preempt::need_resched() && preempt::preemptible() {
-        // Leaving a section that is the last one lets the scheduler in.
-        cpu::without_preemption(|_| ());
+        crate::task::preempt_from_interrupt();
         irq::disable();
     }
 }
