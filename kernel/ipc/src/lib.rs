@@ -24,6 +24,8 @@ mod error;
 pub mod message;
 pub mod mqueue;
 pub mod permission;
+#[cfg(test)]
+mod tests;
 pub mod users;
 
 pub use cache::MessageCache;

@@ -132,7 +132,7 @@ impl Owner {
         let is_owner = caller.uid == self.uid;
         let may_uid = uid.is_none() || is_owner && new_uid == self.uid;
         let may_gid = gid.is_none() || is_owner && (new_gid == self.gid || caller.in_group(new_gid));
-        if !(may_uid && may_gid) && !caller.cap_chown {
+        if !(may_uid && may_gid || caller.cap_chown) {
             return Err(Error::NotPermitted);
         }
         self.uid = new_uid;

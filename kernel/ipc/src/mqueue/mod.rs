@@ -13,8 +13,6 @@ mod levels;
 mod namespace;
 mod notify;
 mod queue;
-#[cfg(test)]
-mod tests;
 mod waiters;
 
 pub use attributes::{Attributes, Claim, HARD_MSG_MAX, HARD_MSGSIZE_MAX, Limit, Limits, MIN_MSGSIZE_MAX, PRIO_MAX};

@@ -1,1 +1,0 @@
-//! Tests of POSIX queues: as questions, against a model, and on several CPUs.
