@@ -8,7 +8,12 @@ fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=link.ld");
-    for argument in ["-no-pie", "-znorelro", "-zmax-page-size=4096", &format!("-T{directory}/link.ld")] {
+    for argument in [
+        "-no-pie",
+        "-znorelro",
+        "-zmax-page-size=4096",
+        &format!("-T{directory}/link.ld"),
+    ] {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
 }
