@@ -183,6 +183,7 @@ impl Program {
             placement: Placement::Fixed,
             backing,
             purpose: Purpose::Mapping,
+            unreserved: false,
         };
         if !segment.bytes.is_empty() {
             space.map(&part(start, file_end - start, Backing::Bytes { data, base: 0 }), limits)?;
@@ -196,11 +197,7 @@ impl Program {
 }
 
 impl Segment {
-    fn check(
-        file: &'static [u8],
-        header: &ProgramHeader,
-        base: u64,
-    ) -> core::result::Result<Segment, Refused> {
+    fn check(file: &'static [u8], header: &ProgramHeader, base: u64) -> core::result::Result<Segment, Refused> {
         let bad = |what| Err(Refused::BadSegments(what));
         if header.p_filesz > header.p_memsz {
             return bad("a segment has more bytes in the file than in memory");

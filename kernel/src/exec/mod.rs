@@ -11,14 +11,14 @@ mod stack;
 pub use stack::Strings;
 
 use crate::arch::TrapFrame;
+use crate::arch::layout::PAGE_SIZE as PAGE;
+use crate::arch::paging::Protection;
 use crate::fs::file::Object;
 use crate::fs::path;
 use crate::mm::address_space::{AddressSpace, Placement, Request, STACK_TOP, SpaceLimits};
 use crate::mm::areas::{Backing, GUARD_GAP, Purpose};
 use crate::mm::shared::Shared;
 use crate::mm::tasks::Current;
-use crate::arch::layout::PAGE_SIZE as PAGE;
-use crate::arch::paging::Protection;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::exit::{Exit, exit_group};
 use crate::task::signal::Signal;
@@ -57,6 +57,7 @@ pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<T
             placement: Placement::FixedIfFree,
             backing: Backing::Anonymous,
             purpose: Purpose::Stack,
+            unreserved: false,
         },
         &limits,
     )?;
@@ -84,8 +85,7 @@ pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<T
         // Memory ran out under the new stack.
         exit_group(Exit::Signal(Signal::SIGKILL));
     }
-    crate::arch::user::set_fs_base(0);
-    crate::arch::user::set_gs_base(0);
+    crate::arch::user::reset();
     Ok(TrapFrame::new_user(program.entry, image.pointer))
 }
 

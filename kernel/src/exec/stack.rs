@@ -49,7 +49,13 @@ impl Strings {
 
     /// Where each begins, if the first is at `address`.
     fn addresses(&self, address: u64) -> impl Iterator<Item = u64> + '_ {
-        let starts = core::iter::once(0).chain(self.bytes.iter().enumerate().filter(|(_, b)| **b == 0).map(|(i, _)| i + 1));
+        let starts = core::iter::once(0).chain(
+            self.bytes
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| **b == 0)
+                .map(|(i, _)| i + 1),
+        );
         starts.take(self.count).map(move |start| address + start as u64)
     }
 }

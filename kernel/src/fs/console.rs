@@ -80,7 +80,11 @@ pub fn readable() -> u32 {
     if seen.is_none() {
         *seen = serial::CONSOLE.read();
     }
-    if seen.is_some() { general::POLLIN | general::POLLRDNORM } else { 0 }
+    if seen.is_some() {
+        general::POLLIN | general::POLLRDNORM
+    } else {
+        0
+    }
 }
 
 /// ioctl(2) of a terminal: enough for isatty(3) and the size.
@@ -112,4 +116,3 @@ const SETTINGS: general::termios = general::termios {
     c_line: 0,
     c_cc: [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26, 0, 18, 15, 23, 22, 0, 0, 0],
 };
-

@@ -16,7 +16,12 @@ const CHUNK: usize = 256;
 /// The generator's state: the first digits of pi, as good as any.
 static RANDOM: SpinLock<[u64; 4]> = SpinLock::new(
     19,
-    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89],
+    [
+        0x243f_6a88_85a3_08d3,
+        0x1319_8a2e_0370_7344,
+        0xa409_3822_299f_31d0,
+        0x082e_fa98_ec4e_6c89,
+    ],
 );
 
 /// Fills a slice with random bytes.
@@ -64,7 +69,10 @@ pub fn zeros(buffer: UserBuffer) -> Result<usize> {
 
 /// The part of `data` from `at` on that fits, to the program.
 pub fn copy_out(data: &[u8], buffer: UserBuffer, at: u64) -> Result<usize> {
-    let rest = usize::try_from(at).ok().and_then(|at| data.get(at..)).unwrap_or_default();
+    let rest = usize::try_from(at)
+        .ok()
+        .and_then(|at| data.get(at..))
+        .unwrap_or_default();
     let part = &rest[..rest.len().min(buffer.length)];
     if !part.is_empty() {
         usercopy::copy_to_user(buffer.address, part)?;

@@ -57,7 +57,8 @@ pub struct UserBuffer {
 impl File {
     /// An open file; `flags` as open(2) has them.
     pub fn try_new(object: Object, flags: u32) -> core::result::Result<Shared<File>, OutOfMemory> {
-        let kept = flags & !(general::O_CREAT | general::O_EXCL | general::O_NOCTTY | general::O_TRUNC | general::O_CLOEXEC);
+        let kept =
+            flags & !(general::O_CREAT | general::O_EXCL | general::O_NOCTTY | general::O_TRUNC | general::O_CLOEXEC);
         Shared::try_new(File {
             object,
             flags: AtomicU32::new(kept),
@@ -80,7 +81,10 @@ impl File {
     /// Sets or clears `O_NONBLOCK`.
     pub fn set_nonblocking(&self, nonblocking: bool) {
         let others = self.flags() & !general::O_NONBLOCK;
-        self.flags.store(others | if nonblocking { general::O_NONBLOCK } else { 0 }, Ordering::Relaxed);
+        self.flags.store(
+            others | if nonblocking { general::O_NONBLOCK } else { 0 },
+            Ordering::Relaxed,
+        );
     }
 
     /// Whether a call that would wait fails instead.
@@ -181,7 +185,10 @@ impl File {
             }
             _ => return Err(Errno::EINVAL),
         };
-        let to = (base as i64).checked_add(offset).filter(|&to| to >= 0).ok_or(Errno::EINVAL)?;
+        let to = (base as i64)
+            .checked_add(offset)
+            .filter(|&to| to >= 0)
+            .ok_or(Errno::EINVAL)?;
         *position = to as u64;
         Ok(to as u64)
     }

@@ -52,7 +52,11 @@ pub struct Malformed {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the initramfs is no newc cpio archive: {} at byte {}", self.what, self.at)
+        write!(
+            f,
+            "the initramfs is no newc cpio archive: {} at byte {}",
+            self.what, self.at
+        )
     }
 }
 

@@ -84,7 +84,10 @@ pub fn resolve(path: &[u8], last: Last, credentials: &Credentials) -> Result<Fou
         let mut from = 0;
         at.clear();
         while from < rest.len() {
-            let end = rest[from..].iter().position(|&byte| byte == b'/').map_or(rest.len(), |length| from + length);
+            let end = rest[from..]
+                .iter()
+                .position(|&byte| byte == b'/')
+                .map_or(rest.len(), |length| from + length);
             let name = &rest[from..end];
             let more = rest[end..].iter().any(|&byte| byte != b'/');
             let slash = end < rest.len();
@@ -160,7 +163,11 @@ pub fn access(status: &Status, wanted: u32, credentials: &Credentials) -> Result
         // The superuser may do all but execute what nobody may.
         let directory = status.mode & TYPE_MASK == DIRECTORY;
         let executable = status.mode & 0o111 != 0 || directory;
-        return if wanted & 1 != 0 && !executable { Err(Errno::EACCES) } else { Ok(()) };
+        return if wanted & 1 != 0 && !executable {
+            Err(Errno::EACCES)
+        } else {
+            Ok(())
+        };
     }
     let class = if credentials.euid == status.uid {
         status.mode >> 6
@@ -169,7 +176,11 @@ pub fn access(status: &Status, wanted: u32, credentials: &Credentials) -> Result
     } else {
         status.mode
     };
-    if wanted & !class & 7 != 0 { Err(Errno::EACCES) } else { Ok(()) }
+    if wanted & !class & 7 != 0 {
+        Err(Errno::EACCES)
+    } else {
+        Ok(())
+    }
 }
 
 /// What is at `path`, which is clean: no leading slash, no `.` or `..`, no links on the way.
@@ -237,7 +248,11 @@ impl Found {
 
 /// open(2) with these flags. The file system is read-only: EROFS for what would write or make a file in it.
 pub fn open(path: &[u8], flags: u32, credentials: &Credentials) -> Result<Shared<File>> {
-    let last = if flags & (general::O_NOFOLLOW | general::O_EXCL) != 0 { Last::Keep } else { Last::Follow };
+    let last = if flags & (general::O_NOFOLLOW | general::O_EXCL) != 0 {
+        Last::Keep
+    } else {
+        Last::Follow
+    };
     let found = match resolve(path, last, credentials) {
         Err(Errno::ENOENT) if flags & general::O_CREAT != 0 => return Err(Errno::EROFS),
         found => found?,

@@ -32,7 +32,7 @@ const LOWEST: u64 = 0x1_0000;
 const MAPPINGS_END: u64 = 0x7fff_f7ff_f000;
 /// Where the stack begins, downwards.
 pub const STACK_TOP: u64 = USER_END;
-/// Pages looked at in one step of taking pages away.
+/// Pages of one step of a change to many.
 const STEP: usize = 128;
 
 /// Rounds up to a page; `None` beyond 64 bits.
@@ -66,6 +66,8 @@ pub struct Request {
     pub backing: Backing,
     /// Use.
     pub purpose: Purpose,
+    /// Whether more may be mapped than there is memory (`MAP_NORESERVE`).
+    pub unreserved: bool,
 }
 
 /// The limits of the process that a change must keep, in bytes.
@@ -170,7 +172,9 @@ impl AddressSpace {
     /// mmap(2), its arguments decoded: the address. Errors in Linux's order: ENOMEM (length beyond the address space, or
     /// too many areas), EINVAL (address inside a page), EEXIST, ENOMEM (`RLIMIT_AS`, no room).
     pub fn map(&self, request: &Request, limits: &SpaceLimits) -> Result<u64> {
-        let length = page_up(request.length).filter(|&length| length != 0).ok_or(Errno::ENOMEM)?;
+        let length = page_up(request.length)
+            .filter(|&length| length != 0)
+            .ok_or(Errno::ENOMEM)?;
         let mut inner = self.inner.lock();
         if inner.areas.len() > Areas::MAX {
             return Err(Errno::ENOMEM);
@@ -182,6 +186,9 @@ impl AddressSpace {
             return Err(Errno::EEXIST);
         }
         inner.room_for(length / PAGE - replaced, limits)?;
+        if request.protection.contains(Protection::WRITE) && !request.unreserved {
+            enough_memory(length)?;
+        }
         // Twice: for what is removed, then for what is added.
         inner.areas.reserve()?;
         inner.take_away(range.clone());
@@ -337,10 +344,15 @@ impl Inner {
         if new < old {
             self.take_away(new..old);
         } else if new > old {
-            if self.areas.at_or_above(old).is_some_and(|next| new + PAGE > next.start_with_gap()) {
+            if self
+                .areas
+                .at_or_above(old)
+                .is_some_and(|next| new + PAGE > next.start_with_gap())
+            {
                 return Err(Errno::ENOMEM);
             }
             self.room_for((new - old) / PAGE, limits)?;
+            enough_memory(new - old)?;
             self.areas.insert(Area {
                 start: old,
                 end: new,
@@ -421,14 +433,19 @@ impl Inner {
     /// Runs `f` on each mapped page of `range`, with the tables free to be changed.
     fn each_step(&mut self, range: Range<u64>, mut f: impl FnMut(&mut AddressSpaceRoot, u64, PhysAddr)) {
         let mut at = range.start;
-        while at < range.end {
-            let end = range.end.min(at + STEP as u64 * PAGE);
+        loop {
             let mut pages = ArrayVec::<(u64, PhysAddr), STEP>::new();
-            self.root.for_each_user(at..end, |page, frame, _| pages.push((page, frame)));
-            for (page, frame) in pages {
+            self.root.for_each_user(at..range.end, |page, frame, _| {
+                pages.push((page, frame));
+                !pages.is_full()
+            });
+            for &(page, frame) in &pages {
                 f(&mut self.root, page, frame);
             }
-            at = end;
+            match pages.last() {
+                Some((page, _)) if pages.is_full() => at = page + PAGE,
+                _ => return,
+            }
         }
     }
 }
@@ -440,6 +457,14 @@ impl Drop for Inner {
             self.drop_pages(area.start..area.end);
         }
     }
+}
+
+/// Refuses what is obviously too much: more at once than all memory (Linux: `overcommit_memory` 0).
+fn enough_memory(bytes: u64) -> Result<()> {
+    if bytes / PAGE > frames::count().total as u64 {
+        return Err(Errno::ENOMEM);
+    }
+    Ok(())
 }
 
 /// The pages from `start`, which must begin one, for `length` bytes; `None` outside the user's half.

@@ -27,7 +27,9 @@ impl Backing {
     fn same(&self, other: &Backing) -> bool {
         match (self, other) {
             (Backing::Anonymous, Backing::Anonymous) => true,
-            (Backing::Bytes { data, base }, Backing::Bytes { data: d, base: b }) => core::ptr::eq(*data, *d) && base == b,
+            (Backing::Bytes { data, base }, Backing::Bytes { data: d, base: b }) => {
+                core::ptr::eq(*data, *d) && base == b
+            }
             _ => false,
         }
     }
@@ -123,7 +125,9 @@ impl Areas {
 
     /// The area that holds `address`.
     pub fn find(&self, address: u64) -> Option<&Area> {
-        self.list.get(self.position(address)).filter(|area| area.start <= address)
+        self.list
+            .get(self.position(address))
+            .filter(|area| area.start <= address)
     }
 
     /// The first area that ends behind `address`: the one that holds it, or the next above.
@@ -208,7 +212,10 @@ impl Areas {
         if let Some(area) = self.list.get_mut(at)
             && area.start < address
         {
-            let upper = Area { start: address, ..*area };
+            let upper = Area {
+                start: address,
+                ..*area
+            };
             area.end = address;
             self.list.insert(at + 1, upper);
         }

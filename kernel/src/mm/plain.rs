@@ -17,9 +17,23 @@ macro_rules! plain {
     };
 }
 plain!(
-    u8, u16, u32, u64, usize, i8, i16, i32, i64, isize,
-    general::__kernel_timespec, general::rlimit64, general::pollfd, general::termios, general::winsize,
-    general::stat, general::rusage,
+    u8,
+    u16,
+    u32,
+    u64,
+    usize,
+    i8,
+    i16,
+    i32,
+    i64,
+    isize,
+    general::__kernel_timespec,
+    general::rlimit64,
+    general::pollfd,
+    general::termios,
+    general::winsize,
+    general::stat,
+    general::rusage,
 );
 // SAFETY: an array has no padding between its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}

@@ -142,7 +142,10 @@ impl KeyAdapter<'_> for TimerAdapter {
     /// Deadline, then address: keys are distinct.
     type Key = (u64, usize);
     fn get_key(&self, anchor: &Anchor) -> (u64, usize) {
-        (anchor.deadline.load(Ordering::Relaxed), anchor as *const Anchor as usize)
+        (
+            anchor.deadline.load(Ordering::Relaxed),
+            anchor as *const Anchor as usize,
+        )
     }
 }
 
@@ -223,7 +226,9 @@ impl TimerTree {
     /// Takes the first task whose deadline is not after `now` and runs `f` on it; false if there is none.
     pub fn expire_one(&mut self, now: u64, f: impl FnOnce(&Task)) -> bool {
         let mut first = self.0.front_mut();
-        let due = first.get().is_some_and(|anchor| anchor.deadline.load(Ordering::Relaxed) <= now);
+        let due = first
+            .get()
+            .is_some_and(|anchor| anchor.deadline.load(Ordering::Relaxed) <= now);
         if due && let Some(anchor) = first.remove() {
             // SAFETY: the anchor is a task's; a sleeper cannot end before it leaves the tree, which takes our owner's lock.
             f(unsafe { task_of(&anchor) });

@@ -45,7 +45,9 @@ pub(super) fn write(descriptor: i32, address: u64, length: usize) -> Result<usiz
 
 pub(super) fn pread64(descriptor: i32, address: u64, length: usize, offset: i64) -> Result<usize> {
     let offset = u64::try_from(offset).map_err(|_| Errno::EINVAL)?;
-    with_file(descriptor, |file| file.read_at(UserBuffer::checked(address, length)?, offset))
+    with_file(descriptor, |file| {
+        file.read_at(UserBuffer::checked(address, length)?, offset)
+    })
 }
 
 pub(super) fn pwrite64(descriptor: i32, address: u64, length: usize, offset: i64) -> Result<usize> {
@@ -137,11 +139,7 @@ pub(super) fn openat(directory: i32, path: UserPtr<u8>, flags: u32, _mode: u32) 
 }
 
 /// The path as seen from the root. EBADF, ENOTDIR for a relative one and a descriptor that is no directory.
-fn from_directory(
-    current: &Current,
-    directory: i32,
-    path: alloc::vec::Vec<u8>,
-) -> Result<alloc::vec::Vec<u8>> {
+fn from_directory(current: &Current, directory: i32, path: alloc::vec::Vec<u8>) -> Result<alloc::vec::Vec<u8>> {
     if path.first() == Some(&b'/') || directory == general::AT_FDCWD {
         return Ok(path);
     }
@@ -257,7 +255,11 @@ fn stat_of(status: &Status) -> general::stat {
         __pad0: 0,
         st_rdev: encoded(status.special),
         st_size: status.size as i64,
-        st_blksize: if status.mode & general::S_IFMT == general::S_IFCHR { 1024 } else { 4096 },
+        st_blksize: if status.mode & general::S_IFMT == general::S_IFCHR {
+            1024
+        } else {
+            4096
+        },
         st_blocks: status.size.div_ceil(512) as i64,
         st_atime: access.seconds as u64,
         st_atime_nsec: access.nanoseconds as u64,
@@ -295,7 +297,11 @@ fn status_at(directory: i32, path: UserPtr<u8>, flags: u32) -> Result<Status> {
         return with_file(directory, |file| Ok(file.status()));
     }
     let path = from_directory(&current, directory, path)?;
-    let last = if flags & general::AT_SYMLINK_NOFOLLOW != 0 { Last::Keep } else { Last::Follow };
+    let last = if flags & general::AT_SYMLINK_NOFOLLOW != 0 {
+        Last::Keep
+    } else {
+        Last::Follow
+    };
     Ok(path::resolve(&path, last, &current.process.credentials())?.status())
 }
 

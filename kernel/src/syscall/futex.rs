@@ -7,7 +7,14 @@ use crate::mm::tasks::Current;
 use crate::task::{self, clock};
 use linux_raw_sys::general;
 
-pub(super) fn futex(word: UserPtr<u32>, operation: u32, value: u32, timeout: u64, _second: u64, set: u32) -> Result<usize> {
+pub(super) fn futex(
+    word: UserPtr<u32>,
+    operation: u32,
+    value: u32,
+    timeout: u64,
+    _second: u64,
+    set: u32,
+) -> Result<usize> {
     let command = operation & general::FUTEX_CMD_MASK as u32;
     let realtime = operation & general::FUTEX_CLOCK_REALTIME != 0;
     if !word.address().is_multiple_of(4) {

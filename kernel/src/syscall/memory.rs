@@ -23,7 +23,11 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
     }
     let current = Current::get();
     let anonymous = flags & general::MAP_ANONYMOUS != 0;
-    let source = if anonymous { None } else { Some(lookup(&current.own().files, descriptor)?) };
+    let source = if anonymous {
+        None
+    } else {
+        Some(lookup(&current.own().files, descriptor)?)
+    };
     if length == 0 {
         return Err(Errno::EINVAL);
     }
@@ -73,12 +77,21 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
             Placement::Anywhere
         },
         backing,
-        purpose: if flags & general::MAP_GROWSDOWN != 0 { Purpose::Stack } else { Purpose::Mapping },
+        purpose: if flags & general::MAP_GROWSDOWN != 0 {
+            Purpose::Stack
+        } else {
+            Purpose::Mapping
+        },
+        unreserved: flags & general::MAP_NORESERVE != 0,
     };
     let space = current.space();
     let start = space.map(&request, &SpaceLimits::of(&current))?;
     if flags & (general::MAP_POPULATE | general::MAP_LOCKED) != 0 && flags & general::MAP_NONBLOCK == 0 {
-        let access = if rights & general::PROT_WRITE != 0 { Access::Write } else { Access::Read };
+        let access = if rights & general::PROT_WRITE != 0 {
+            Access::Write
+        } else {
+            Access::Read
+        };
         for page in (start..start + length).step_by(PAGE as usize) {
             // As far as memory goes: the mapping stands in any case.
             if space.fault(page, access, || SpaceLimits::of(&current)).is_err() {
@@ -102,7 +115,9 @@ pub(super) fn mprotect(address: u64, length: u64, rights: u32) -> Result<()> {
     if length == 0 {
         return Ok(());
     }
-    let end = page_up(length).and_then(|length| address.checked_add(length)).ok_or(Errno::ENOMEM)?;
+    let end = page_up(length)
+        .and_then(|length| address.checked_add(length))
+        .ok_or(Errno::ENOMEM)?;
     if plain & !(RIGHTS | general::PROT_SEM) != 0 || rights & general::PROT_GROWSUP != 0 {
         return Err(Errno::EINVAL);
     }

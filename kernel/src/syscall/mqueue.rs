@@ -59,10 +59,14 @@ fn caller(current: &Current) -> Caller<'static> {
 }
 
 pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: UserPtr<Attributes>) -> Result<i32> {
-    let claim = attributes.optional().map(UserPtr::read).transpose()?.map(|claimed| Claim {
-        max_messages: claimed.max_messages,
-        message_size: claimed.message_size,
-    });
+    let claim = attributes
+        .optional()
+        .map(UserPtr::read)
+        .transpose()?
+        .map(|claimed| Claim {
+            max_messages: claimed.max_messages,
+            message_size: claimed.message_size,
+        });
     let name = name.read_path(false)?;
     let current = Current::get();
     // A descriptor must be free before anything is made.
@@ -135,26 +139,28 @@ pub(super) fn mq_timedsend(
             return Err(Errno::EFAULT);
         }
     };
-    let sent = match queue.send(message, priority) {
-        Ok(sent) => sent,
+    // Looked at where it lies: what a send can leave to be done is large, and mostly nothing.
+    match queue.send(message, priority) {
+        Ok(ref sent) => {
+            after_send(queue, sent);
+            Ok(())
+        }
         Err(refused) if refused.reason == ipc::Error::WouldBlock && !file.nonblocking() => {
-            return send_when_possible(&current, queue, refused.message, priority, deadline);
+            send_when_possible(&current, queue, refused.message, priority, deadline)
         }
         Err(refused) => {
             queue.free(current.id, &current.memcg, refused.message.into_blank());
-            return Err(refused.reason.into());
+            Err(refused.reason.into())
         }
-    };
-    after_send(queue, sent);
-    Ok(())
+    }
 }
 
 /// What a send leaves to be done. Nobody can be registered for notification yet, and pollers look by themselves.
 #[inline(always)]
-fn after_send(queue: &Queue, sent: Sent) {
+fn after_send(queue: &Queue, sent: &Sent) {
     queue.touch(clock::coarse());
     if let Sent::HandedOver { wake } = sent {
-        task::wake_by_id(wake);
+        task::wake_by_id(*wake);
     }
 }
 
@@ -198,7 +204,7 @@ fn send_when_possible(
 ) -> Result<()> {
     let ticket = match queue.send_or_wait(message, priority, waiter(current)) {
         Ok(Sending::Done(sent)) => {
-            after_send(queue, sent);
+            after_send(queue, &sent);
             return Ok(());
         }
         Ok(Sending::Waiting(ticket)) => ticket,
@@ -251,10 +257,9 @@ pub(super) fn mq_timedreceive(
     };
     queue.touch(clock::coarse());
     let length = message.len();
-    let mut copied = message.copy_out(&mut UserSink::new(to), length).is_ok();
-    if !priority.is_null() {
-        copied &= priority.write(&(message.kind() as u32)).is_ok();
-    }
+    // The priority goes first, and where it cannot go nothing follows.
+    let copied = (priority.is_null() || priority.write(&(message.kind() as u32)).is_ok())
+        && message.copy_out(&mut UserSink::new(to), length).is_ok();
     queue.free(current.id, &current.memcg, message.into_blank());
     if copied { Ok(length) } else { Err(Errno::EFAULT) }
 }

@@ -76,12 +76,7 @@ pub(super) fn nanosleep(wanted: UserPtr<Timespec>, rest: UserPtr<Timespec>) -> R
     sleep(wanted.read()?, rest)
 }
 
-pub(super) fn clock_nanosleep(
-    id: u32,
-    flags: u32,
-    wanted: UserPtr<Timespec>,
-    rest: UserPtr<Timespec>,
-) -> Result<()> {
+pub(super) fn clock_nanosleep(id: u32, flags: u32, wanted: UserPtr<Timespec>, rest: UserPtr<Timespec>) -> Result<()> {
     let now = now(id)?;
     if id == general::CLOCK_THREAD_CPUTIME_ID {
         return Err(Errno::EINVAL);

@@ -65,7 +65,10 @@ impl<T: Plain> UserPtr<T> {
     }
     /// The claim for element `index` of an array.
     pub fn at(self, index: usize) -> Self {
-        UserPtr::new(self.address.wrapping_add((index as u64).wrapping_mul(size_of::<T>() as u64)))
+        UserPtr::new(
+            self.address
+                .wrapping_add((index as u64).wrapping_mul(size_of::<T>() as u64)),
+        )
     }
 }
 

@@ -5,10 +5,14 @@
 //! is taken off the account when they are made ([`make_copies`]).
 
 use super::{memory, system};
+use crate::arch;
 use crate::control;
+use crate::fs::mqueue::namespace;
+use crate::syscall::table;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use cpu::SpinLock;
+use ipc::mqueue::MAX_NAME;
 use memcg::KmemId;
 use slab::CacheInfo;
 
@@ -79,8 +83,25 @@ impl Snapshot {
     }
 }
 
+/// Takes away the queues that programs left: they outlive their makers, but not the run.
+fn unlink_queues() {
+    let root = ipc::Caller::new(0, 0, true, u64::MAX);
+    loop {
+        let mut first = None;
+        namespace().list(None, |name, _| {
+            first = ArrayVec::<u8, MAX_NAME>::try_from(name).ok();
+            false
+        });
+        let Some(name) = first else { return };
+        if namespace().unlink(&root, &name).is_err() {
+            return;
+        }
+    }
+}
+
 /// Gives back all that this CPU holds back.
 fn settle() {
+    unlink_queues();
     make_copies();
     memory().drain_this_cpu();
     let slab = system().slab;
@@ -114,6 +135,7 @@ pub(super) fn report(before: Snapshot) -> bool {
         }
     }
     counts();
+    arch::events::report(|number| table::row(number as u64).map_or("absent", |row| row.name));
     clean
 }
 

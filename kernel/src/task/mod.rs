@@ -19,7 +19,7 @@ pub mod table;
 #[allow(clippy::module_inception, reason = "a file is a noun, and this noun is the task")]
 pub mod task;
 
-pub use scheduler::{schedule, schedule_until, wake, wake_by_id, wake_interruptible};
+pub use scheduler::{preempt_from_interrupt, schedule, schedule_until, wake, wake_by_id, wake_interruptible};
 pub use task::{Pid, Private, Task, work};
 
 use crate::arch::once::BootCell;
@@ -156,7 +156,12 @@ pub fn kill_for_memory(current: &Current) {
         "out of memory: {} ({}) is killed; it has {} KiB mapped",
         table::printable(&current.process.name()),
         current.tid,
-        current.own().space.borrow().as_ref().map_or(0, |space| space.pages() * 4),
+        current
+            .own()
+            .space
+            .borrow()
+            .as_ref()
+            .map_or(0, |space| space.pages() * 4),
     );
     signal::send(current, Signal::SIGKILL);
 }

@@ -75,6 +75,12 @@ fn preempted() {
     }
 }
 
+/// At the end of an interrupt that wants the interrupted task, which is in the kernel and may be preempted, to give way.
+/// Interrupts are off, by the interrupt alone.
+pub fn preempt_from_interrupt() {
+    choose(true);
+}
+
 fn choose(preempted: bool) {
     cpu::without_interrupts(|masked| {
         let cpu = &CPUS[cpu::id()];

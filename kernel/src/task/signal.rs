@@ -9,8 +9,8 @@
 //! **Lock order.** The actions' lock (rank 13) is taken alone.
 
 use super::exit::{self, Exit};
-use super::task::{Task, work};
 use super::table;
+use super::task::{Task, work};
 use crate::mm::tasks::Current;
 use crate::user_struct;
 use cpu::SpinLock;
@@ -120,7 +120,12 @@ impl Signals {
 
     /// As after execve(2): handlers are gone, what is ignored stays ignored.
     pub fn reset_handlers(&self) {
-        for action in self.actions.lock().iter_mut().filter(|action| action.handler != Action::IGNORE) {
+        for action in self
+            .actions
+            .lock()
+            .iter_mut()
+            .filter(|action| action.handler != Action::IGNORE)
+        {
             *action = Action::DEFAULT;
         }
     }

@@ -30,7 +30,11 @@ static TABLE: SpinLock<Table> = SpinLock::new(
 pub fn free_number() -> Pid {
     let mut table = TABLE.lock();
     loop {
-        table.last = if table.last >= PID_MAX { FIRST_AGAIN } else { table.last + 1 };
+        table.last = if table.last >= PID_MAX {
+            FIRST_AGAIN
+        } else {
+            table.last + 1
+        };
         if table.tasks.binary_search_by_key(&table.last, |task| task.tid).is_err() {
             return table.last;
         }
@@ -43,7 +47,9 @@ pub fn insert(task: &Shared<Task>) -> Result<(), OutOfMemory> {
         // Memory is got outside the lock.
         let mut larger = Vec::new();
         let needed = TABLE.lock().tasks.len() + 1;
-        larger.try_reserve(needed.next_power_of_two().max(16)).map_err(|_| OutOfMemory)?;
+        larger
+            .try_reserve(needed.next_power_of_two().max(16))
+            .map_err(|_| OutOfMemory)?;
         let mut table = TABLE.lock();
         if table.tasks.capacity() == table.tasks.len() {
             if larger.capacity() <= table.tasks.len() {
@@ -95,7 +101,11 @@ pub fn printable(name: &[u8]) -> impl core::fmt::Display + '_ {
         fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
             use core::fmt::Write;
             self.0.iter().try_for_each(|&byte| {
-                let shown = if byte == b' ' || byte.is_ascii_graphic() { byte } else { b'?' };
+                let shown = if byte == b' ' || byte.is_ascii_graphic() {
+                    byte
+                } else {
+                    b'?'
+                };
                 f.write_char(shown.into())
             })
         }

@@ -220,9 +220,9 @@ impl Task {
     /// Leaves `signal` pending for this task.
     pub(super) fn set_pending(&self, signal: Signal) {
         let mut old = self.pending.load(Ordering::Relaxed);
-        while let Err(now) =
-            self.pending
-                .compare_exchange(old, old | signal.bit(), Ordering::AcqRel, Ordering::Relaxed)
+        while let Err(now) = self
+            .pending
+            .compare_exchange(old, old | signal.bit(), Ordering::AcqRel, Ordering::Relaxed)
         {
             old = now;
         }
@@ -268,7 +268,11 @@ impl Current {
     /// # Panics
     /// In a kernel thread, which has none.
     pub fn space(&self) -> Shared<AddressSpace> {
-        self.own().space.borrow().clone().expect("system calls come from programs")
+        self.own()
+            .space
+            .borrow()
+            .clone()
+            .expect("system calls come from programs")
     }
 }
 
