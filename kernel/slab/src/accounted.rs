@@ -32,8 +32,8 @@ const FIRST_COPIES: usize = 64;
 
 /// An accounted allocation from a cache.
 pub(crate) type AllocFn = fn(&'static Cache, &TaskMemcg) -> Result<Taken, AllocError>;
-/// A free of an object of this page.
-pub(crate) type FreeFn = fn(&'static Page, Taken);
+/// A free of an object of this page of the cache.
+pub(crate) type FreeFn = fn(&'static Cache, &'static Page, Taken);
 
 /// The functions of one model.
 pub(crate) struct Hooks {
@@ -131,8 +131,7 @@ fn alloc_from_copy<M: Model>(root: &'static Cache, task: &TaskMemcg) -> Result<T
     object
 }
 
-fn free<M: Model>(page: &'static Page, object: Taken) {
-    let cache = page.cache();
+fn free<M: Model>(cache: &'static Cache, page: &'static Page, object: Taken) {
     M::free(cache.accounting(), cache.size(), || {
         page.owner_slot(cache, object.address())
     });
@@ -184,8 +183,7 @@ pub(crate) fn take_large(cache: &'static Cache, order: u32) -> Result<Taken, All
     Ok(object)
 }
 
-fn free_large<M: Model>(page: &'static Page, object: Taken) {
-    let cache = page.cache();
+fn free_large<M: Model>(cache: &'static Cache, page: &'static Page, object: Taken) {
     page.mark_free(cache, object.address());
     let order = page.order();
     M::free(cache.accounting(), PAGE_SIZE << order, || {

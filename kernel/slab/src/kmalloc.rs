@@ -380,7 +380,7 @@ pub unsafe fn kfree(object: NonNull<u8>) {
 pub(crate) fn free(object: Taken) {
     let page = object.page();
     let cache = page.cache();
-    (cache.free)(page, object);
+    (cache.free)(cache, page, object);
 }
 
 impl Cache {

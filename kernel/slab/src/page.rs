@@ -36,7 +36,7 @@ const RANK: u8 = 55;
 /// 'No frame' and 'no object' where a number of 32 bits stands for one.
 const NONE: u32 = u32::MAX;
 /// 'No CPU' in [`Page::current_of`].
-const NOBODY: u8 = u8::MAX;
+const NOBODY: u32 = u32::MAX;
 
 /// Where page frames come from.
 ///
@@ -148,10 +148,10 @@ pub struct Page {
     /// Neighbours on a list, as frame numbers. Guarded by the list: the node's lock, or the CPU that has the page.
     next: AtomicU32,
     prev: AtomicU32,
+    /// The CPU whose current slab this is, or [`NOBODY`]. Written by that CPU with interrupts off.
+    current_of: AtomicU32,
     /// Objects in the slab. Immutable while the page is ours.
     objects: AtomicU16,
-    /// The CPU whose current slab this is, or [`NOBODY`]. Written by that CPU with interrupts off.
-    current_of: AtomicU8,
     /// log2 of the number of frames. Immutable while the page is ours.
     order: AtomicU8,
     freelist: IrqLock<Freelist>,
@@ -173,8 +173,8 @@ impl Page {
             charged: AtomicRef::none(),
             next: AtomicU32::new(NONE),
             prev: AtomicU32::new(NONE),
+            current_of: AtomicU32::new(NOBODY),
             objects: AtomicU16::new(0),
-            current_of: AtomicU8::new(NOBODY),
             order: AtomicU8::new(0),
             freelist: IrqLock::new(
                 RANK,
@@ -320,12 +320,12 @@ impl Page {
     /// Whether this is the current slab of `cpu`.
     #[inline(always)]
     pub(crate) fn is_current_of(&self, cpu: usize) -> bool {
-        usize::from(self.current_of.load(Ordering::Acquire)) == cpu
+        self.current_of.load(Ordering::Acquire) == cpu as u32
     }
     /// Makes it the current slab of the calling CPU, or of nobody.
     pub(crate) fn set_current_of(&self, cpu: Option<usize>) {
         self.current_of
-            .store(cpu.map_or(NOBODY, |cpu| cpu as u8), Ordering::Release);
+            .store(cpu.map_or(NOBODY, |cpu| cpu as u32), Ordering::Release);
     }
 
     /// The neighbour behind on its list.
