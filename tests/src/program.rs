@@ -20,7 +20,7 @@ pub struct Program {
 /// What every program is compiled with: static, so that it needs no file but itself.
 pub const OPTIONS: [&str; 5] = ["-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
 
-/// The way of linking unless a program's options name another.
+/// How a program is linked unless an option of its own begins so.
 const STATIC: &str = "-static";
 
 impl Program {
@@ -68,19 +68,12 @@ impl Program {
         // Another process may be compiling the same: each into a folder of its own, and the last one to finish stays.
         let scratch = tempfile::tempdir_in(&folder)?;
         let made = scratch.path().join(self.source);
-        let linking = if self
-            .options
-            .iter()
-            .any(|o| o.starts_with("-static-pie") || *o == "-dynamic")
-        {
-            None
-        } else {
-            Some(STATIC)
-        };
+        let linked = self.options.iter().any(|option| option.starts_with(STATIC));
+        let linking = (!linked).then_some(STATIC);
         let output = Command::new("gcc")
             .args(OPTIONS)
             .args(linking)
-            .args(self.options.iter().filter(|o| **o != "-dynamic"))
+            .args(self.options)
             .arg("-o")
             .args([&made, &source])
             .output()
