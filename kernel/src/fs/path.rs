@@ -123,11 +123,8 @@ pub fn resolve(path: &[u8], last: Last, credentials: &Credentials) -> Result<Fou
                     rest = joined(&at, &target, slash.then(|| &rest[from..]))?;
                     continue 'again;
                 }
-                found if more || slash => {
-                    if !matches!(&found, Found::Entry(entry) if entry.mode & TYPE_MASK == DIRECTORY) {
-                        return Err(Errno::ENOTDIR);
-                    }
-                }
+                Found::Entry(entry) if entry.mode & TYPE_MASK == DIRECTORY => {}
+                _ if more || slash => return Err(Errno::ENOTDIR),
                 _ => {}
             }
         }

@@ -251,6 +251,78 @@ impl AddressSpace {
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
+    /// mremap(2), its arguments checked for form: makes the mapping at `old` as long as `length`, at another place if it
+    /// may move and must, or at `to`. The address. ENOMEM, and EFAULT where `old` is not one mapping.
+    pub fn remap(
+        &self,
+        old: Range<u64>,
+        length: u64,
+        may_move: bool,
+        to: Option<u64>,
+        limits: &SpaceLimits,
+    ) -> Result<u64> {
+        let old_length = old.end - old.start;
+        let mut inner = self.inner.lock();
+        inner.areas.reserve()?;
+        let area = *inner.areas.find(old.start).ok_or(Errno::EFAULT)?;
+        if area.end < old.end {
+            return Err(Errno::EFAULT);
+        }
+        if to.is_none() && length <= old_length {
+            inner.take_away(old.start + length..old.end);
+            return Ok(old.start);
+        }
+        inner.room_for(length.saturating_sub(old_length) / PAGE, limits)?;
+        enough_memory(length.saturating_sub(old_length))?;
+        let free_until = inner.areas.at_or_above(old.end).map_or(USER_END, Area::start_with_gap);
+        if to.is_none() && area.end == old.end && old.start.checked_add(length).is_some_and(|end| end <= free_until) {
+            inner.areas.insert(Area {
+                start: old.end,
+                end: old.start + length,
+                ..area
+            });
+            return Ok(old.start);
+        }
+        if !may_move {
+            return Err(Errno::ENOMEM);
+        }
+        let wanted = Request {
+            address: to.unwrap_or(0),
+            length,
+            protection: area.protection,
+            placement: if to.is_some() {
+                Placement::Fixed
+            } else {
+                Placement::Anywhere
+            },
+            backing: area.backing,
+            purpose: area.purpose,
+            unreserved: false,
+        };
+        let start = inner.place(&wanted, length)?;
+        if to.is_some() {
+            inner.take_away(start..start + length);
+            inner.areas.reserve()?;
+        }
+        inner.move_pages(old.start..old.start + length.min(old_length), start, area.protection)?;
+        inner.take_away(old.clone());
+        inner.areas.reserve()?;
+        let backing = match area.backing {
+            Backing::Anonymous => Backing::Anonymous,
+            Backing::Bytes { data, base } => Backing::Bytes {
+                data,
+                base: base.wrapping_sub(old.start).wrapping_add(start),
+            },
+        };
+        inner.areas.insert(Area {
+            start,
+            end: start + length,
+            backing,
+            ..area
+        });
+        Ok(start)
+    }
+
     /// Whether areas cover the whole range.
     pub fn is_mapped(&self, range: Range<u64>) -> bool {
         self.inner.lock().areas.pages_in(range.clone()) == (range.end - range.start) / PAGE
@@ -372,7 +444,7 @@ impl Inner {
         if area.start <= page {
             return Ok(());
         }
-        let below = page.checked_sub(GUARD_GAP).unwrap_or_default();
+        let below = page.saturating_sub(GUARD_GAP);
         let crowded = self
             .areas
             .overlapping(below..page)
@@ -395,7 +467,8 @@ impl Inner {
     fn fill(&mut self, page: u64, area: &Area) -> core::result::Result<(), OutOfMemory> {
         let frame = frames::alloc_zeroed(0)?;
         if let Backing::Bytes { data, base } = area.backing {
-            let from = ((page - base) as usize).min(data.len());
+            // A mapping that was moved down may have its first byte below address 0, by wrapping.
+            let from = (page.wrapping_sub(base) as usize).min(data.len());
             let to = (from + PAGE as usize).min(data.len());
             // SAFETY: a fresh frame is ours alone, a page long, and in the direct map; at most a page is copied.
             unsafe { phys_to_virt(frame).copy_from_nonoverlapping(data[from..to].as_ptr(), to - from) };
@@ -419,6 +492,22 @@ impl Inner {
             self.areas.remove(range.clone());
             self.drop_pages(range);
         }
+    }
+
+    /// Moves the pages of `from`, with what is in them, to addresses from `to` on, where nothing is mapped. Where memory
+    /// for page tables runs out those that have not been moved stay.
+    fn move_pages(&mut self, from: Range<u64>, to: u64, protection: Protection) -> Result<()> {
+        let mut result = Ok(());
+        let start = from.start;
+        self.each_step(from, |root, page, frame| {
+            if result.is_ok() {
+                match root.map_user(page - start + to, frame, protection) {
+                    Ok(_) => _ = root.unmap_user(page),
+                    Err(OutOfMemory) => result = Err(Errno::ENOMEM),
+                }
+            }
+        });
+        result
     }
 
     /// Unmaps a range's pages and frees their frames.

@@ -80,12 +80,6 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     unsafe { core::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
 }
 
-/// The bytes of values.
-pub fn bytes_of_slice<T: Plain>(values: &[T]) -> &[u8] {
-    // SAFETY: as in bytes_of, for each of them, without gaps.
-    unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
-}
-
 /// Reads a value from the running program's memory.
 #[inline]
 pub fn read_user<T: Plain>(address: u64) -> Result<T, Fault> {

@@ -3,7 +3,7 @@
 //! [`Shared`] is the standard library's `Arc` without weak references, and with the one thing that a kernel needs from
 //! it: a program that asks for too many objects gets ENOMEM, the kernel lives. [`try_box`] is the same for a sole owner.
 
-use alloc::alloc::{Layout, alloc, handle_alloc_error};
+use alloc::alloc::{Layout, alloc};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -41,25 +41,9 @@ impl<T> Shared<T> {
         })
     }
 
-    /// A new object, for boot and for what the kernel cannot do without.
-    ///
-    /// # Panics
-    /// When the heap is exhausted.
-    pub fn new(value: T) -> Shared<T> {
-        match Shared::try_new(value) {
-            Ok(shared) => shared,
-            Err(OutOfMemory) => handle_alloc_error(Layout::new::<Counted<T>>()),
-        }
-    }
-
     fn counted(&self) -> &Counted<T> {
         // SAFETY: the object lives as long as its count is above zero, and self is one of the count.
         unsafe { self.object.as_ref() }
-    }
-
-    /// Whether two references are to the same object.
-    pub fn same(&self, other: &Shared<T>) -> bool {
-        self.object == other.object
     }
 
     /// Gives the reference up as an address; [`Shared::from_raw`] takes it back.

@@ -153,7 +153,7 @@ impl KeyAdapter<'_> for TimerAdapter {
 ///
 /// # Safety
 /// The anchor is a task's.
-unsafe fn task_of<'a>(anchor: &'a Anchor) -> &'a Task {
+unsafe fn task_of(anchor: &Anchor) -> &Task {
     let offset = core::mem::offset_of!(Task, anchor);
     // SAFETY: the anchor is the field of that name of a live task.
     unsafe { &*(anchor as *const Anchor).byte_sub(offset).cast::<Task>() }

@@ -13,6 +13,7 @@ macro_rules! errors {
     ($($name:ident)*) => {
         impl Errno {
             $(#[doc = concat!("`", stringify!($name), "`, errno(3).")]
+            #[allow(dead_code, reason = "the set is Linux's")]
             pub const $name: Errno = Errno(numbers::$name as u16);)*
         }
     };

@@ -127,6 +127,38 @@ pub(super) fn mprotect(address: u64, length: u64, rights: u32) -> Result<()> {
     Current::get().space().protect(address..end, protection(plain & RIGHTS))
 }
 
+pub(super) fn mremap(address: u64, old_length: u64, length: u64, flags: u32, to: u64) -> Result<i64> {
+    const KNOWN: u32 = general::MREMAP_MAYMOVE | general::MREMAP_FIXED;
+    let fixed = flags & general::MREMAP_FIXED != 0;
+    let may_move = flags & general::MREMAP_MAYMOVE != 0;
+    // Of old length 0 a second mapping of shared pages would be made; there are none.
+    if flags & !KNOWN != 0 || fixed && !may_move || length == 0 || old_length == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let length = page_up(length)
+        .filter(|&length| length <= USER_END)
+        .ok_or(Errno::EINVAL)?;
+    let old = whole_pages(address, old_length).ok_or(if address.is_multiple_of(PAGE) {
+        Errno::EFAULT
+    } else {
+        Errno::EINVAL
+    })?;
+    let to = if fixed {
+        let new = whole_pages(to, length).ok_or(Errno::EINVAL)?;
+        if new.start < old.end && old.start < new.end {
+            return Err(Errno::EINVAL);
+        }
+        Some(to)
+    } else {
+        None
+    };
+    let current = Current::get();
+    let start = current
+        .space()
+        .remap(old, length, may_move, to, &SpaceLimits::of(&current))?;
+    Ok(start as i64)
+}
+
 pub(super) fn brk(to: u64) -> i64 {
     let current = Current::get();
     current.space().set_break(to, &SpaceLimits::of(&current)) as i64

@@ -139,9 +139,8 @@ pub(super) fn mq_timedsend(
             return Err(Errno::EFAULT);
         }
     };
-    // Looked at where it lies: what a send can leave to be done is large, and mostly nothing.
     match queue.send(message, priority) {
-        Ok(ref sent) => {
+        Ok(sent) => {
             after_send(queue, sent);
             Ok(())
         }
@@ -157,10 +156,12 @@ pub(super) fn mq_timedsend(
 
 /// What a send leaves to be done. Nobody can be registered for notification yet, and pollers look by themselves.
 #[inline(always)]
-fn after_send(queue: &Queue, sent: &Sent) {
+fn after_send(queue: &Queue, sent: Sent) {
     queue.touch(clock::coarse());
-    if let Sent::HandedOver { wake } = sent {
-        task::wake_by_id(*wake);
+    match sent {
+        Sent::Queued { notify: None, .. } => {}
+        Sent::Queued { notify, .. } => drop(notify),
+        Sent::HandedOver { wake } => task::wake_by_id(wake),
     }
 }
 
@@ -204,7 +205,7 @@ fn send_when_possible(
 ) -> Result<()> {
     let ticket = match queue.send_or_wait(message, priority, waiter(current)) {
         Ok(Sending::Done(sent)) => {
-            after_send(queue, &sent);
+            after_send(queue, sent);
             return Ok(());
         }
         Ok(Sending::Waiting(ticket)) => ticket,

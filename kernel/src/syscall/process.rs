@@ -273,7 +273,7 @@ pub(super) fn getrusage(who: i32, to: UserPtr<rusage>) -> Result<()> {
     /// `RUSAGE_SELF`, `RUSAGE_THREAD` and `RUSAGE_CHILDREN`.
     const SELF: i32 = general::RUSAGE_SELF as i32;
     const THREAD: i32 = general::RUSAGE_THREAD as i32;
-    const CHILDREN: i32 = general::RUSAGE_CHILDREN as i32;
+    const CHILDREN: i32 = general::RUSAGE_CHILDREN;
     let (nanoseconds, faults) = match who {
         SELF | THREAD => (
             clock::monotonic() - process.started,

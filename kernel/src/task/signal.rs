@@ -28,6 +28,7 @@ macro_rules! signals {
     ($($name:ident)*) => {
         impl Signal {
             $(#[doc = concat!("`", stringify!($name), "`, signal(7).")]
+            #[allow(dead_code, reason = "the set is Linux's")]
             pub const $name: Signal = Signal(general::$name as u8);)*
         }
     };
