@@ -9,7 +9,7 @@
 
 static void at_exit(void)
 {
-	printf("at exit;");
+	printf("at exit\n");
 }
 
 int main(int argc, char **argv)

@@ -21,6 +21,8 @@ int main(int argc, char **argv)
 		return 5;
 	for (int i = 1; i < argc; i++)
 		printf("[%s]", argv[i]);
+	if (fflush(stdout) != 0)
+		return 6;
 	fprintf(stderr, "[standard error]");
 	return 0;
 }
