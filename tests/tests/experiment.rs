@@ -22,19 +22,19 @@ fn plan(built: &Built) -> Plan {
     }
 }
 
-fn run() -> Vec<Row> {
+fn run() -> Result<Vec<Row>, String> {
     let run = || {
         let built = built()?;
         let folder = tempfile::tempdir()?;
         experiment::run(&plan(built), &built.guest, folder.path(), &Progress::Silent)
     };
-    run().unwrap_or_else(|error| panic!("{}", in_full(&error)))
+    run().map_err(|error| in_full(&error))
 }
 
 /// The rows of the whole experiment, run once for all tests.
 fn rows() -> &'static [Row] {
-    static ROWS: OnceLock<Vec<Row>> = OnceLock::new();
-    ROWS.get_or_init(run)
+    static ROWS: OnceLock<Result<Vec<Row>, String>> = OnceLock::new();
+    ROWS.get_or_init(run).as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn row(model: Model, msgcache: bool) -> &'static Row {
@@ -60,7 +60,11 @@ fn same(a: PerCall, b: PerCall) -> bool {
 #[test]
 fn does_a_second_run_print_the_same_bytes() {
     let built = built().unwrap_or_else(|error| panic!("{error}"));
-    let (first, second) = (table::render(&plan(built), rows()), table::render(&plan(built), &run()));
+    let second = run().unwrap_or_else(|error| panic!("{error}"));
+    let (first, second) = (
+        table::render(&plan(built), rows()),
+        table::render(&plan(built), &second),
+    );
     assert_eq!(first, second);
 }
 
