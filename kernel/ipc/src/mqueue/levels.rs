@@ -44,14 +44,16 @@ impl Levels {
     /// Adds a message. `Err` gives it back when there is no memory for a new level.
     #[inline(always)]
     pub(super) fn push(&mut self, message: Message, priority: u32, ipc: &Ipc) -> Result<(), Message> {
-        if priority != self.priority || self.top.is_empty() {
+        if self.top.is_empty() {
+            self.priority = priority;
+        } else if priority != self.priority {
             return self.push_elsewhere(message, priority, ipc);
         }
         self.top.push(message);
         Ok(())
     }
 
-    /// Slow path of [`push`](Levels::push): not at the priority at hand, or the first message.
+    /// Slow path of [`push`](Levels::push): not at the priority at hand.
     #[inline(never)]
     fn push_elsewhere(&mut self, message: Message, priority: u32, ipc: &Ipc) -> Result<(), Message> {
         if self.needs_node(priority) && self.spare.is_none() {

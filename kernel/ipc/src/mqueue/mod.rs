@@ -17,6 +17,6 @@ mod waiters;
 
 pub use attributes::{Attributes, Claim, HARD_MSG_MAX, HARD_MSGSIZE_MAX, Limit, Limits, MIN_MSGSIZE_MAX, PRIO_MAX};
 pub use namespace::{Create, MAX_NAME, Namespace, Open, QueueRef};
-pub use notify::{COOKIE_LEN, Ending, How, Registration};
+pub use notify::{COOKIE_LEN, Ending, How, Registered, Registration};
 pub use queue::{Ended, NotSent, Queue, Received, Receiving, Sending, Sent, Status};
 pub use waiters::{Ticket, Waiter};

@@ -8,6 +8,7 @@
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
+use slab::Object;
 
 /// Bytes of the cookie of [`How::Thread`] (Linux: `NOTIFY_COOKIE_LEN`).
 pub const COOKIE_LEN: usize = 32;
@@ -53,6 +54,9 @@ impl fmt::Debug for How {
         }
     }
 }
+
+/// A registration as the queue keeps it and gives it back: one word.
+pub type Registered = Object<Registration>;
 
 /// A process's registration.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@
 
 use super::attributes::Attributes;
 use super::levels::Levels;
-use super::notify::{How, Registration};
+use super::notify::{How, Registered, Registration};
 use super::waiters::{Place, Side, Ticket, Waiter, Waiters};
 use crate::message::{Blank, Message};
 use crate::permission::{Caller, Owner};
@@ -34,7 +34,7 @@ use core::fmt;
 use cpu::SpinLock;
 use cpu::atomic::{AtomicU64, AtomicUsize, Ordering};
 use memcg::TaskMemcg;
-use slab::AllocError;
+use slab::{AllocError, Gfp, Object};
 
 /// A POSIX message queue.
 pub struct Queue {
@@ -63,7 +63,7 @@ struct State {
     /// Bytes of data in them.
     bytes: u64,
     waiters: Waiters,
-    registration: Option<Registration>,
+    registration: Option<Registered>,
     /// Tasks that poll the queue.
     pollers: u32,
     owner: Owner,
@@ -77,7 +77,7 @@ pub enum Sent {
     /// It is in the queue.
     Queued {
         /// This registration has fired: tell the process, then drop it.
-        notify: Option<Registration>,
+        notify: Option<Registered>,
         /// Somebody polls, and the queue has become readable: wake the pollers.
         wake_pollers: bool,
     },
@@ -320,23 +320,29 @@ impl Queue {
         }
     }
 
-    /// Registers a process for notification. [`Error::Busy`] when one is registered, be it the same.
+    /// Registers a process for notification.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when one is registered, be it the same; [`Error::NoMemory`]. What the registration holds is let go.
     pub fn register(&self, registration: Registration) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        let free = state.registration.is_none();
-        if free {
-            state.registration = Some(registration);
-            return Ok(());
-        }
+        let registered = Object::try_new(self.ipc.slab, Gfp::empty(), &self.ipc.nobody, registration, 0)?;
+        let refused = {
+            let mut state = self.state.lock();
+            match state.registration {
+                None => state.registration.replace(registered),
+                Some(_) => Some(registered),
+            }
+        };
         // Not under the lock: what a registration holds is the kernel's to drop.
-        drop(state);
-        drop(registration);
-        Err(Error::Busy)
+        match refused {
+            None => Ok(()),
+            Some(_) => Err(Error::Busy),
+        }
     }
 
     /// Ends `process`'s registration, if it has one: it took it back, or closed a descriptor of the queue (any of them,
     /// and a dup too). What it gives is to be told that it was [removed](super::Ending::Removed), and dropped.
-    pub fn unregister(&self, process: u64) -> Option<Registration> {
+    pub fn unregister(&self, process: u64) -> Option<Registered> {
         let mut state = self.state.lock();
         match &state.registration {
             Some(registration) if registration.process == process => state.registration.take(),

@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
                 let root = self.world.slab.accounting().root();
                 self.tasks[task]
                     .memcg
-                    .set_cgroup(*self.world.cgroups.get(cgroup).unwrap_or(&root));
+                    .set_cgroup(self.world.cgroups.get(cgroup).unwrap_or(&root));
             }
             Op::Drain { cgroup } => {
                 self.world.namespace.drain_caches_this_cpu(|owner| owner == cgroup);

@@ -45,7 +45,7 @@ fn is_a_full_queue_full_and_a_message_of_no_bytes_a_message() {
     everywhere(|world| {
         let (task, queue) = (world.task(1), world.open("q", 3, 8));
         for _ in 0..3 {
-            assert_eq!(queue.ready().1, true);
+            assert!(queue.ready().1);
             task.send(&queue, b"", 0).unwrap();
         }
         assert_eq!(queue.ready(), (true, false));
