@@ -173,7 +173,10 @@ impl Program {
         // Within the first page the file's bytes before the segment come along, as they do when a file is mapped.
         let skew = segment.memory.start % PAGE;
         let start = self.base + segment.memory.start - skew;
-        let data = &self.file[segment.bytes.start - skew as usize..segment.bytes.end];
+        let data = match segment.bytes.start.checked_sub(skew as usize) {
+            Some(first) if !segment.bytes.is_empty() => &self.file[first..segment.bytes.end],
+            _ => &[],
+        };
         let file_end = start + (data.len() as u64).next_multiple_of(PAGE);
         let end = (self.base + segment.memory.end).next_multiple_of(PAGE);
         let part = |address, length, backing| Request {

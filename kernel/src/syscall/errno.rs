@@ -1,9 +1,10 @@
 //! Error numbers of Linux on x86-64 (errno(3)).
 
+use core::fmt;
 use linux_raw_sys::errno as numbers;
 
 /// Why a call failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(u16);
 
 /// What a system call's body returns.
@@ -15,6 +16,15 @@ macro_rules! errors {
             $(#[doc = concat!("`", stringify!($name), "`, errno(3).")]
             #[allow(dead_code, reason = "the set is Linux's")]
             pub const $name: Errno = Errno(numbers::$name as u16);)*
+        }
+
+        impl fmt::Debug for Errno {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match *self {
+                    $(Errno::$name => f.write_str(stringify!($name)),)*
+                    Errno(number) => write!(f, "error {number}"),
+                }
+            }
         }
     };
 }
