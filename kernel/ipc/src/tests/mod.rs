@@ -3,6 +3,7 @@
 
 mod cache;
 mod cpus;
+mod history;
 mod message;
 mod names;
 mod notify;

@@ -1,166 +1,16 @@
 //! Random histories against a model that is too simple to be wrong: queues are lists, the next message and the next
 //! waiter are found by looking at all of them.
 
+use super::history::{List, MESSAGE_SIZE, NAMES, Note, Op, TASKS, op};
 use super::*;
 use crate::mqueue::{Ended, How, NotSent, Receiving, Registration, Sending, Ticket, Waiter};
 use core::cell::Cell;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-const TASKS: usize = 6;
-const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Bytes; the longest has a segment.
-const MESSAGE_SIZE: usize = 4100;
 /// Histories a world, and operations a history.
 const HISTORIES: u32 = if cfg!(miri) { 1 } else { 280 };
 const OPERATIONS: usize = if cfg!(miri) { 40 } else { 600 };
-
-#[derive(Clone, Copy, Debug)]
-enum Op {
-    Open {
-        name: usize,
-        create: bool,
-        exclusive: bool,
-        max: i64,
-    },
-    Close {
-        open: usize,
-    },
-    Unlink {
-        name: usize,
-    },
-    Send {
-        task: usize,
-        open: usize,
-        priority: u32,
-        length: usize,
-        wait: bool,
-        memory: bool,
-    },
-    Receive {
-        task: usize,
-        open: usize,
-        wait: bool,
-    },
-    /// The task's timeout passes, or it is interrupted, or it was woken.
-    EndWait {
-        task: usize,
-    },
-    Register {
-        open: usize,
-        process: u64,
-    },
-    Unregister {
-        open: usize,
-        process: u64,
-    },
-    Move {
-        task: usize,
-        cgroup: usize,
-    },
-    Drain {
-        cgroup: usize,
-    },
-    Look {
-        open: usize,
-    },
-}
-
-/// An operation from a number, digit by digit: a strategy for each operation would take longer than the operation.
-fn op(mut number: u64) -> Op {
-    let mut digit = |below: u64| {
-        let digit = number % below;
-        number /= below;
-        digit as usize
-    };
-    let kind = digit(43);
-    let (task, open) = (digit(TASKS as u64), digit(8));
-    match kind {
-        0..12 => Op::Send {
-            task,
-            open,
-            // Few priorities so that they meet, and the extremes.
-            priority: match digit(6) as u32 {
-                4 => 32767,
-                5 => digit(32768) as u32,
-                few => few,
-            },
-            length: match digit(6) {
-                0..3 => 256,
-                3 | 4 => digit(64),
-                _ => MESSAGE_SIZE - digit(60),
-            },
-            wait: digit(2) == 0,
-            memory: digit(20) != 0,
-        },
-        12..24 => Op::Receive {
-            task,
-            open,
-            wait: digit(2) == 0,
-        },
-        24..32 => Op::EndWait { task },
-        32..34 => Op::Open {
-            name: digit(NAMES.len() as u64),
-            create: digit(4) != 0,
-            exclusive: digit(5) == 0,
-            max: 1 + digit(5) as i64,
-        },
-        34 => Op::Close { open },
-        35 => Op::Unlink {
-            name: digit(NAMES.len() as u64),
-        },
-        36 | 37 => Op::Register {
-            open,
-            process: 1 + digit(2) as u64,
-        },
-        38 => Op::Unregister {
-            open,
-            process: 1 + digit(2) as u64,
-        },
-        39 => Op::Move { task, cgroup: digit(3) },
-        40 => Op::Drain { cgroup: digit(3) },
-        _ => Op::Look { open },
-    }
-}
-
-/// A message: its priority, and what its bytes are made from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Note {
-    priority: u32,
-    seed: u64,
-    length: usize,
-}
-
-/// A queue as the model sees it.
-#[derive(Default)]
-struct List {
-    name: Option<usize>,
-    max: usize,
-    notes: Vec<Note>,
-    /// Tasks in order of arrival.
-    receivers: Vec<usize>,
-    senders: Vec<(usize, Note)>,
-    registered: Option<u64>,
-    opens: usize,
-}
-
-impl List {
-    /// The next message, taken out: the first of the highest priority.
-    fn take(&mut self) -> Note {
-        let highest = self.notes.iter().map(|note| note.priority).max().expect("a message");
-        let at = self
-            .notes
-            .iter()
-            .position(|note| note.priority == highest)
-            .expect("it is there");
-        self.notes.remove(at)
-    }
-    /// The next of some waiters, taken out: the first of the most urgent. Task `n` has the scheduling priority n % 2.
-    fn next<T>(waiters: &mut Vec<T>, task: impl Fn(&T) -> usize) -> Option<T> {
-        let at = (0..waiters.len()).min_by_key(|&at| task(&waiters[at]) % 2)?;
-        Some(waiters.remove(at))
-    }
-}
 
 /// What a task does.
 enum State {
