@@ -163,6 +163,36 @@ static void does_mprotect_change_what_may_be_done(void)
 	EXPECT(R(munmap((void *)p, 3 * PAGE)), 0, "munmap");
 }
 
+static void can_a_mapping_change_its_length(void)
+{
+	long p = map_private(4);
+	EXPECT_OK(p, "mmap");
+	for (int i = 0; i < 4; i++)
+		*(int *)(p + i * PAGE) = i + 1;
+	EXPECT(R(syscall(SYS_mremap, p, 4 * PAGE, 2 * PAGE, 0)), p, "shorter, in place");
+	EXPECT(R(syscall(SYS_getrandom, p + 2 * PAGE, 1, 0)), -EFAULT, "the rest is gone");
+	long q = R(syscall(SYS_mremap, p, 2 * PAGE, 600 * PAGE, MREMAP_MAYMOVE));
+	EXPECT_OK(q, "longer, wherever it fits");
+	EXPECT(*(int *)q, 1, "the first page");
+	EXPECT(*(int *)(q + PAGE), 2, "the second page");
+	EXPECT(*(int *)(q + 2 * PAGE), 0, "the new pages are zero");
+	if (q != p)
+		EXPECT(R(syscall(SYS_getrandom, p, 1, 0)), -EFAULT, "the old place is gone");
+	EXPECT(R(munmap((void *)q, 600 * PAGE)), 0, "munmap");
+}
+
+static void what_does_mremap_refuse(void)
+{
+	long p = map_private(2);
+	EXPECT_OK(p, "mmap");
+	EXPECT(R(syscall(SYS_mremap, p + 1, PAGE, 2 * PAGE, MREMAP_MAYMOVE)), -EINVAL, "an odd address");
+	EXPECT(R(syscall(SYS_mremap, p, PAGE, 0, MREMAP_MAYMOVE)), -EINVAL, "no new length");
+	EXPECT(R(syscall(SYS_mremap, p, PAGE, PAGE, 0x100)), -EINVAL, "flags that are none");
+	EXPECT(R(syscall(SYS_mremap, p, 100 * PAGE, 200 * PAGE, MREMAP_MAYMOVE)), -EFAULT, "more than there is");
+	EXPECT(R(munmap((void *)p, 2 * PAGE)), 0, "munmap");
+	EXPECT(R(syscall(SYS_mremap, p, PAGE, 2 * PAGE, MREMAP_MAYMOVE)), -EFAULT, "nothing there");
+}
+
 static void can_code_be_written_and_then_run(void)
 {
 	static const unsigned char code[] = { 0x8d, 0x04, 0x37, 0xc3 }; /* lea (%rdi,%rsi), %eax; ret */
@@ -226,6 +256,8 @@ int main(void)
 	ASK(can_a_part_of_a_mapping_be_given_back);
 	ASK(what_may_be_unmapped);
 	ASK(does_mprotect_change_what_may_be_done);
+	ASK(can_a_mapping_change_its_length);
+	ASK(what_does_mremap_refuse);
 	ASK(can_code_be_written_and_then_run);
 	ASK(what_does_mprotect_refuse);
 	ASK(does_much_more_memory_than_there_is_cost_nothing_untouched);

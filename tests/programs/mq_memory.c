@@ -130,6 +130,34 @@ static void may_untouched_pages_be_used(void)
 	WITHIN(discard(q, "untouched"));
 }
 
+/* A send that failed half-way may leave memory behind for the next one to use, but nothing of what was in it. */
+static void does_a_failed_send_leave_no_trace_in_the_next_message(void)
+{
+	enum { LARGEST = 6000 };
+	static const size_t lengths[] = { 1, 100, 300, 4048, 4049, LARGEST };
+	static char message[LARGEST], buffer[LARGEST];
+	char *hole = pages_before_a_hole(2);
+	EXPECT_TRUE(hole, "pages before a hole");
+	hole += 2 * PAGE;
+	memset(hole - 2 * PAGE, 'h', 2 * PAGE);
+	OPEN_FRESH(q, "trace", 2, LARGEST);
+	for (int i = 0; i < 6 * 6; i++) {
+		size_t failed = lengths[i / 6], length = lengths[i % 6];
+		memset(message, 'a' + i % 26, length);
+		EXPECT(raw_send(q, hole - failed / 2, failed, 9, NULL), -EFAULT, "a send that fails half-way");
+		EXPECT(raw_send(q, message, length, 0, NULL), 0, "a good one");
+		EXPECT(queued(q), 1, "queued");
+		memset(buffer, '.', LARGEST);
+		EXPECT(raw_receive(q, buffer, LARGEST, NULL, NULL), length, "its length");
+		EXPECT(memcmp(buffer, message, length), 0, "its bytes");
+		for (size_t k = length; k < LARGEST; k++)
+			EXPECT(buffer[k], '.', "nothing behind it");
+		EXPECT(raw_send(q, message, length, 0, NULL), 0, "another");
+		EXPECT(raw_receive(q, hole - length / 2, LARGEST, NULL, NULL), -EFAULT, "a receive that fails half-way");
+	}
+	WITHIN(discard(q, "trace"));
+}
+
 static void does_a_length_that_wraps_around_give_no_message(void)
 {
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
@@ -151,6 +179,7 @@ int main(void)
 	ASK(does_a_hole_under_a_later_segment_give_efault);
 	ASK(may_a_read_only_page_be_sent_but_not_received_into);
 	ASK(may_untouched_pages_be_used);
+	ASK(does_a_failed_send_leave_no_trace_in_the_next_message);
 	ASK(does_a_length_that_wraps_around_give_no_message);
 	return verdict_status();
 }

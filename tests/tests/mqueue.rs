@@ -1,6 +1,7 @@
 //! POSIX message queues by one task: C programs of programs/, linked with the C library as they come.
 
-use tests::{Program, questions};
+use tests::{Program, Setting, questions, verdict};
+use tollgate::model::{Cgroup, Model};
 
 questions! {
     /// POSIX queues: opening.
@@ -87,6 +88,7 @@ questions! {
     does_a_hole_under_a_later_segment_give_efault
     may_a_read_only_page_be_sent_but_not_received_into
     may_untouched_pages_be_used
+    does_a_failed_send_leave_no_trace_in_the_next_message
     does_a_length_that_wraps_around_give_no_message
 }
 
@@ -124,4 +126,44 @@ questions! {
     how_many_queues_does_the_default_limit_allow
     does_a_lower_limit_leave_queues_alone
     are_bad_attributes_found_before_the_limit
+}
+
+/// Runs a program under every accounting model, with and without the message cache, and in the root cgroup. The kernel
+/// itself checks at the end of each that nothing is left.
+fn under_every_model(program: &Program) {
+    for model in Model::ALL {
+        for msgcache in [false, true] {
+            verdict::expect_all(
+                program,
+                Setting {
+                    model,
+                    msgcache,
+                    cgroup: Cgroup::User,
+                },
+            );
+        }
+    }
+    verdict::expect_all(
+        program,
+        Setting {
+            msgcache: true,
+            cgroup: Cgroup::Root,
+            ..Setting::DEFAULT
+        },
+    );
+}
+
+#[test]
+fn do_queues_come_and_go_under_every_model() {
+    under_every_model(&Program::new("mq_unlink"));
+}
+
+#[test]
+fn do_messages_keep_their_order_under_every_model() {
+    under_every_model(&Program::new("mq_receive"));
+}
+
+#[test]
+fn do_failed_copies_leave_nothing_under_every_model() {
+    under_every_model(&Program::new("mq_memory"));
 }

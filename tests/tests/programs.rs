@@ -44,6 +44,8 @@ questions! {
     can_a_part_of_a_mapping_be_given_back
     what_may_be_unmapped
     does_mprotect_change_what_may_be_done
+    can_a_mapping_change_its_length
+    what_does_mremap_refuse
     can_code_be_written_and_then_run
     what_does_mprotect_refuse
     does_much_more_memory_than_there_is_cost_nothing_untouched
