@@ -29,6 +29,10 @@ pub struct Events {
     pub preempt: u64,
     /// Writes to cache lines that other CPUs write too.
     pub shared_lines: u64,
+    /// Charges to, and uncharges from, stocks and page counters.
+    pub charges: u64,
+    /// References taken or dropped on cgroups, objcgs and copies of caches.
+    pub references: u64,
 }
 
 /// Everything that one boot's control lines said.
@@ -101,6 +105,8 @@ impl Control {
                         "irq_flag" => events.irq_flag = value,
                         "preempt" => events.preempt = value,
                         "shared_lines" => events.shared_lines = value,
+                        "charges" => events.charges = value,
+                        "references" => events.references = value,
                         _ => {}
                     }
                 }
@@ -205,7 +211,7 @@ mod tests {
 [    0.1] memory: 65000 frames\r
 tollgate: boot accounting=scoped msgcache=on cgroup=user cpus=1 tsc_khz=1000000
 tollgate: first-user-instruction tsc=9123456
-tollgate: events mq_timedsend calls=1000 locked=3000 irq_flag=2000 preempt=8000 shared_lines=1000
+tollgate: events mq_timedsend calls=1000 locked=3000 irq_flag=2000 preempt=8000 shared_lines=1000 charges=2000 references=3000
 tollgate: counts charges=12 uncharges=9
 tollgate: counts cgroup=1 drains=2
 tollgate: something new
@@ -223,6 +229,7 @@ tollgate: exit code=3
             (e.calls, e.locked, e.irq_flag, e.preempt, e.shared_lines),
             (1000, 3000, 2000, 8000, 1000)
         );
+        assert_eq!((e.charges, e.references), (2000, 3000));
         assert_eq!((c.counts["charges"], c.counts["cgroup1.drains"]), (12, 2));
         assert_eq!(c.log, ["[    0.1] memory: 65000 frames", "tollgate: something new"]);
     }

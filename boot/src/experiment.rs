@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The measuring program.
 pub const PROGRAM: &str = "mqtest";
-/// Rounds in the instrumented kernel: events repeat, so a thousand tell what a hundred thousand do.
-pub const EVENT_ROUNDS: u64 = 1000;
+/// Rounds in the instrumented kernel: events repeat, so ten thousand tell what a hundred thousand do, and what happens
+/// once (a first use, a refill) disappears in the average.
+pub const EVENT_ROUNDS: u64 = 10_000;
 /// The environment of every first program.
 pub const ENVIRONMENT: [(&str, &str); 3] = [("PATH", "/bin:/usr/bin"), ("HOME", "/"), ("TERM", "dumb")];
 

@@ -48,6 +48,8 @@ pub fn document(meta: Value, plan: &Plan, rows: &[Row]) -> Value {
                         "irq_flag": events.irq_flag,
                         "preempt": events.preempt,
                         "shared_lines": events.shared_lines,
+                        "charges": events.charges,
+                        "references": events.references,
                     },
                     "model_ns": modelled.then(|| latency::alone(stat.min, &events)),
                     "model_contended_ns": modelled.then(|| latency::contended(stat.min, &events)),

@@ -44,6 +44,10 @@ pub struct PerCall {
     pub preempt: f64,
     /// Writes to cache lines that other CPUs write.
     pub shared_lines: f64,
+    /// Charges and uncharges.
+    pub charges: f64,
+    /// References taken or dropped.
+    pub references: f64,
 }
 
 impl PerCall {
@@ -55,6 +59,8 @@ impl PerCall {
             irq_flag: each(events.irq_flag),
             preempt: each(events.preempt),
             shared_lines: each(events.shared_lines),
+            charges: each(events.charges),
+            references: each(events.references),
         })
     }
 }
@@ -81,6 +87,8 @@ mod tests {
             irq_flag: 40,
             preempt: 60,
             shared_lines: 10,
+            charges: 20,
+            references: 0,
         };
         let each = PerCall::of(&events).unwrap();
         assert_eq!(
@@ -89,7 +97,9 @@ mod tests {
                 locked: 2.0,
                 irq_flag: 4.0,
                 preempt: 6.0,
-                shared_lines: 1.0
+                shared_lines: 1.0,
+                charges: 2.0,
+                references: 0.0,
             }
         );
         assert!((alone(220.0, &each) - (220.0 + 36.0 + 26.0) / 2.2).abs() < 1e-9);

@@ -4,7 +4,7 @@
 //! events per call; the modelled time beside the published nanoseconds. Nothing in them depends on the terminal, the
 //! clock or the host.
 
-use crate::experiment::{Plan, Row};
+use crate::experiment::{Plan, Row, RowEvents};
 use crate::findings;
 use crate::latency::{self, PerCall};
 use crate::model::{Model, RowKey};
@@ -48,7 +48,10 @@ pub fn render(plan: &Plan, rows: &[Row]) -> String {
     line("");
     line("Counted events per call, from the instrumented kernel (a boot of its own, not the one measured above):");
     line(
-        "locked operations / interrupt-flag changes / preemption-count changes / writes to cache lines that other CPUs write",
+        "locked operations / interrupt-flag changes / preemption-count changes / writes to cache lines that other CPUs write /",
+    );
+    line(
+        "charges and uncharges of stocks and page counters / references taken and dropped (getppid: none of any kind, unless shown)",
     );
     line(&events(rows).to_string());
     line("");
@@ -154,26 +157,27 @@ fn count(value: f64) -> String {
 }
 
 fn events(rows: &[Row]) -> Table {
-    let head = [
-        "kernel",
-        "RX locked",
-        "irq",
-        "preempt",
-        "shared",
-        "TX locked",
-        "irq",
-        "preempt",
-        "shared",
-        "getppid locked",
-        "irq",
-        "preempt",
-        "shared",
+    let mut head = vec!["kernel"];
+    type Call = (&'static str, fn(&RowEvents) -> &PerCall);
+    let calls: [Call; 3] = [
+        ("RX locked", |e| &e.rx),
+        ("TX locked", |e| &e.tx),
+        ("getppid locked", |e| &e.getppid),
     ];
+    // A call that does nothing of any kind in any row needs no columns.
+    let calls: Vec<_> = calls
+        .into_iter()
+        .filter(|(_, of)| rows.iter().any(|row| *of(&row.events) != PerCall::default()))
+        .collect();
+    for (locked, _) in &calls {
+        head.extend([*locked, "irq", "preempt", "shared", "charges", "refs"]);
+    }
     let mut table = table(&head, 1);
     for row in rows {
         let mut cells = vec![row.key.name()];
-        for e in [&row.events.rx, &row.events.tx, &row.events.getppid] {
-            cells.extend([e.locked, e.irq_flag, e.preempt, e.shared_lines].map(count));
+        for (_, of) in &calls {
+            let e = of(&row.events);
+            cells.extend([e.locked, e.irq_flag, e.preempt, e.shared_lines, e.charges, e.references].map(count));
         }
         table.add_row(cells);
     }
@@ -225,7 +229,6 @@ fn times(rows: &[Row], modelled: bool) -> Table {
 pub(crate) mod tests {
     use super::*;
     use crate::console::{Measured, Stat};
-    use crate::experiment::RowEvents;
     use crate::qemu::{Accel, Machine};
     use std::time::Duration;
 
@@ -255,6 +258,8 @@ pub(crate) mod tests {
                     irq_flag,
                     preempt: 2.25,
                     shared_lines: 1.0,
+                    charges: 2.0,
+                    references: 3.0,
                 };
                 Row {
                     key,

@@ -19,6 +19,7 @@ use crate::cache::Description;
 use crate::page::{MAX_ORDER, PAGE_SIZE, Page, Taken};
 use crate::{AllocError, Cache, Gfp, Slab};
 use cpu::atomic::{AtomicUsize, Ordering};
+use cpu::event::{self, Event};
 use cpu::{AtomicRef, IrqLock};
 use memcg::{Accounting, Cgroup, KmemId, Model, OwnerSlot, TaskMemcg, models};
 use percpu::PercpuRef;
@@ -117,7 +118,10 @@ fn alloc_from_copy<M: Model>(root: &'static Cache, task: &TaskMemcg) -> Result<T
         let charge = M::pre_alloc(root.accounting(), task, root.size())?;
         let Some(id) = M::copy(charge) else { return Ok(None) };
         match root.copies.get(id) {
-            Some(copy) if copy.references.try_get(reader) => Ok(Some(copy)),
+            Some(copy) if copy.references.try_get(reader) => {
+                event::count(Event::Reference);
+                Ok(Some(copy))
+            }
             _ => {
                 root.slab().ask_for_copy(root, task.cgroup());
                 Ok::<_, AllocError>(None)
@@ -127,6 +131,7 @@ fn alloc_from_copy<M: Model>(root: &'static Cache, task: &TaskMemcg) -> Result<T
     let Some(copy) = copy else { return root.take() };
     let object = copy.cache.take();
     // The owner never lets go of a copy: cgroups are never forgotten here, only emptied. So this is never the last.
+    event::count(Event::Reference);
     _ = copy.references.put();
     object
 }
@@ -270,6 +275,8 @@ impl Copies {
 
 /// The copies that allocations asked for.
 pub(crate) struct WantedCopies {
+    /// Tells the kernel that there is something to make. Set at boot.
+    tell: AtomicRef<fn()>,
     queue: IrqLock<[Option<(&'static Cache, &'static Cgroup)>; QUEUE]>,
     count: AtomicUsize,
 }
@@ -277,6 +284,7 @@ pub(crate) struct WantedCopies {
 impl WantedCopies {
     pub(crate) const fn new() -> WantedCopies {
         WantedCopies {
+            tell: AtomicRef::none(),
             queue: IrqLock::new(QUEUE_RANK, [None; QUEUE]),
             count: AtomicUsize::new(0),
         }
@@ -302,7 +310,17 @@ impl Slab {
         if let Some(entry) = queue.iter_mut().find(|entry| entry.is_none()) {
             *entry = Some((root, cgroup));
             self.wanted_copies.count.fetch_add(1, Ordering::Release);
+            drop(queue);
+            if let Some(tell) = self.wanted_copies.tell.load() {
+                tell();
+            }
         }
+    }
+
+    /// Has `tell` called whenever there is a copy to make: it wakes the kernel's worker. It may be called in any context,
+    /// with preemption off, and must take no lock of a lower rank than a run queue's.
+    pub fn on_wanted_copy(&self, tell: &'static fn()) {
+        self.wanted_copies.tell.store(Some(tell));
     }
 
     /// Whether [`make_pending_copies`](Slab::make_pending_copies) has something to do. One load.

@@ -107,10 +107,11 @@ fn unlink_queues() {
 fn settle() {
     unlink_queues();
     make_copies();
-    memory().drain_this_cpu();
     let slab = system().slab;
     slab.flush_this_cpu();
     slab.shrink();
+    // Last: slab pages that were given back are in the stocks now (model `page`).
+    memory().drain_this_cpu();
 }
 
 /// Writes the run's counters and what differs from `before` to the log; whether nothing does.

@@ -71,7 +71,10 @@ fn start_tasks(system: &'static System) -> Result<(), OutOfMemory> {
     let idle = Task::try_new_idle(Process::try_new(0, 0, b"idle")?, root)?;
     scheduler::start(tasks::alive(idle));
     spawn(b"init", 0, root, init::run)?;
-    spawn(b"kworker", 0, root, worker)?;
+    let (_, worker) = spawn_task(b"kworker", 0, root, worker)?;
+    WORKER.set(worker); // it never ends
+    static WAKE_WORKER: fn() = wake_worker;
+    system.slab.on_wanted_copy(&WAKE_WORKER);
     Ok(())
 }
 
@@ -82,18 +85,27 @@ pub fn spawn(
     cgroup: &'static Cgroup,
     entry: task::Entry,
 ) -> Result<Shared<Process>, OutOfMemory> {
+    spawn_task(name, parent, cgroup, entry).map(|(process, _)| process)
+}
+
+fn spawn_task(
+    name: &[u8],
+    parent: Pid,
+    cgroup: &'static Cgroup,
+    entry: task::Entry,
+) -> Result<(Shared<Process>, &'static Task), OutOfMemory> {
     let number = table::free_number();
     let process = Process::try_new(number, parent, name)?;
     let task = Task::try_new(number, process.clone(), cgroup, entry)?;
     table::insert(&task)?;
-    scheduler::enqueue_new(tasks::alive(task));
-    Ok(process)
+    let task = tasks::alive(task);
+    scheduler::enqueue_new(task);
+    Ok((process, task))
 }
 
-/// The kernel's worker: what cannot be done where it is asked for. It is looked at once a tick.
+/// The kernel's worker: what cannot be done where it is asked for.
 fn worker() {
     let current = Current::get();
-    WORKER.set(current.id);
     loop {
         current.prepare_to_wait();
         if system().slab.has_pending_copies() {
@@ -105,8 +117,15 @@ fn worker() {
     }
 }
 
-/// The worker's identity.
-static WORKER: BootCell<ipc::TaskId> = BootCell::new();
+/// The worker.
+static WORKER: BootCell<&'static Task> = BootCell::new();
+
+/// There is something for the worker.
+fn wake_worker() {
+    if let Some(worker) = WORKER.get() {
+        scheduler::wake(worker);
+    }
+}
 
 /// The timer's tick: interrupt context, interrupts off.
 pub fn tick() {

@@ -1,8 +1,7 @@
 //! Events by system call, in the build with the feature `events`.
 //!
 //! The counters of [`cpu::event`] are cleared before the call's function and read after it, and summed by the call's
-//! number. Interrupts in between are set aside by the crate cpu. The counters are the CPU's: where a call sleeps, what
-//! other tasks do meanwhile mixes in; measured runs have one task. Calls that want all registers
+//! number. Interrupts in between are set aside by the crate cpu, other tasks by the scheduler. Calls that want all registers
 //! ([`full_frame!`](crate::full_frame)) do not come back this way and are not counted.
 //!
 //! Without the feature there is nothing here to count and [`report`] prints nothing.
@@ -53,12 +52,14 @@ pub fn report(name: impl Fn(usize) -> &'static str) {
         let sum = |event: Event| totals.events[event as usize].load(Relaxed);
         if calls != 0 {
             crate::control!(
-                "events {} calls={calls} locked={} irq_flag={} preempt={} shared_lines={}",
+                "events {} calls={calls} locked={} irq_flag={} preempt={} shared_lines={} charges={} references={}",
                 name(number),
                 sum(Event::Locked),
                 sum(Event::IrqFlag),
                 sum(Event::Preempt),
-                sum(Event::SharedLine)
+                sum(Event::SharedLine),
+                sum(Event::Charge),
+                sum(Event::Reference)
             );
         }
     }
