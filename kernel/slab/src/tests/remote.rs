@@ -31,7 +31,7 @@ fn ring(model: &'static str, gfp: Gfp, sizes: &'static [usize]) {
         },
         |id, shared| {
             let task = TaskMemcg::new(shared.cgroup);
-            let rounds = if cfg!(miri) { 40 } else { 4000 };
+            let rounds = if cfg!(miri) { 12 } else { 4000 };
             for round in 0..rounds {
                 let size = sizes[round % sizes.len()];
                 let block = Block::new(shared.slab, size, gfp, &task, (round + id) as u8).unwrap();
