@@ -1,5 +1,5 @@
-//! The experiment itself: that it repeats, that each accounting model does the work that the history of
-//! its design says, and that a message costs no more than it may.
+//! The experiment itself: that it repeats, that each accounting model does the work that its design says, and that a
+//! message costs no more than it may.
 
 use std::sync::OnceLock;
 use tests::guest::{Built, built, in_full};
