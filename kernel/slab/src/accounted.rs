@@ -16,7 +16,8 @@
 //! nothing of this crate held.
 
 use crate::cache::Description;
-use crate::page::{MAX_ORDER, PAGE_SIZE, Page, Taken};
+use crate::page::{MAX_ORDER, PAGE_SIZE, Page};
+use crate::taken::Taken;
 use crate::{AllocError, Cache, Gfp, Slab};
 use cpu::atomic::{AtomicUsize, Ordering};
 use cpu::event::{self, Event};

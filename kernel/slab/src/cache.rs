@@ -13,7 +13,8 @@
 use crate::accounted::{AllocFn, Copies, CopyOf, FreeFn, Hooks};
 use crate::cpu_slab::CpuSlab;
 use crate::node::{Node, PageChain};
-use crate::page::{MAX_OBJECTS, MAX_ORDER, PAGE_SIZE, Page, Taken};
+use crate::page::{MAX_OBJECTS, MAX_ORDER, PAGE_SIZE, Page};
+use crate::taken::Taken;
 use crate::{AllocError, Gfp, Slab};
 use core::fmt;
 use core::ptr::NonNull;

@@ -18,7 +18,8 @@
 //! **Lock order.** Takes a node's lock (50) and pages' locks (55), never one of them around the other here.
 
 use crate::node::PageChain;
-use crate::page::{Page, Taken, read_next};
+use crate::page::Page;
+use crate::taken::{Taken, read_next};
 use crate::{AllocError, Cache};
 use core::sync::atomic::{AtomicU32, Ordering};
 use cpu::{AtomicRef, Masked};

@@ -14,7 +14,8 @@
 use crate::accounted::{Hooks, WantedCopies, take_large};
 use crate::cache::{Description, Layout};
 use crate::node::PageChain;
-use crate::page::{self, PAGE_SHIFT, PAGE_SIZE, Taken};
+use crate::page::{self, PAGE_SHIFT, PAGE_SIZE};
+use crate::taken::Taken;
 use crate::{AllocError, Cache, CacheFlags, Gfp};
 use core::fmt;
 use core::ptr::NonNull;

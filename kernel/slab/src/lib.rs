@@ -25,6 +25,8 @@ mod cache;
 mod cpu_slab;
 #[allow(unsafe_code)]
 mod fifo;
+#[allow(unsafe_code)]
+mod freelist;
 #[cfg(not(target_os = "none"))]
 #[allow(unsafe_code)]
 pub mod host;
@@ -36,6 +38,8 @@ mod node;
 mod object;
 #[allow(unsafe_code)]
 pub mod page;
+#[allow(unsafe_code)]
+mod taken;
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests;

@@ -18,7 +18,8 @@
 //! **Lock order.** The list's lock (rank 50), then a page's (rank 55).
 
 use crate::Cache;
-use crate::page::{Page, Taken};
+use crate::page::Page;
+use crate::taken::Taken;
 use core::marker::PhantomData;
 use cpu::IrqLock;
 use cpu::atomic::{AtomicUsize, Ordering};
@@ -177,7 +178,7 @@ impl Node {
         &self,
         page: &'static Page,
         empty: &mut PageChain,
-        objects: impl FnOnce(&mut crate::page::LockedPage),
+        objects: impl FnOnce(&mut crate::freelist::LockedPage),
     ) {
         let mut list = self.partial.lock();
         let mut locked = page.lock();

@@ -11,7 +11,7 @@
 //! **Lock order.** None.
 
 use crate::kmalloc::{MAX_SMALL, free};
-use crate::page::Taken;
+use crate::taken::Taken;
 use crate::{AllocError, Gfp, Slab};
 use core::fmt;
 use core::marker::PhantomData;

@@ -1,20 +1,21 @@
-//! Page frames: a descriptor for each, where they come from, and the objects inside them.
+//! Page frames: a descriptor for each, and where they come from.
 //!
-//! **Purpose.** The allocator is handed addresses and must find what they belong to, and it keeps lists through memory
-//! that nobody owns at the moment. Both are here, so that the rest of the crate can be safe code.
+//! **Purpose.** The allocator is handed addresses and must find what they belong to. That is here, so that the rest of the
+//! crate can be safe code.
 //!
 //! **How it works.**
 //! * One [`Page`] a frame, in one array: the descriptor of an address is a shift and an add away. Descriptors live for
 //!   ever, so a `&'static Page` is always valid; what it describes is for the protocol of its fields.
 //! * A block of 2^order frames is described by its first descriptor, the head; the others point to it.
-//! * A free object's first word is the address of the next free object. The freelist of a slab page starts in its
-//!   descriptor ([`Freelist`]); the part of it that a CPU has taken for itself starts in that CPU's pair (cpu_slab.rs).
-//! * [`Taken`] is an object that is in somebody's hands: the proof that its memory is not on any freelist.
+//! * The freelist of a slab page starts in its descriptor ([`Freelist`]) and runs through the free objects (freelist.rs); the
+//!   part of it that a CPU has taken for itself starts in that CPU's pair (cpu_slab.rs).
 //! * Frames come from a [`PageSource`]: the kernel's buddy allocator, or host.rs under `cargo test`.
 //!
 //! **Lock order.** A page's lock has rank 55. It is the innermost of this crate: under it nothing but memory is touched.
 
 use crate::Cache;
+use crate::freelist::Freelist;
+use crate::taken::{Taken, read_next};
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
@@ -122,18 +123,6 @@ pub fn is_ready() -> bool {
     MEMORY.load().is_some()
 }
 
-/// What a page's lock guards: the page's own freelist.
-#[derive(Clone, Copy)]
-pub(crate) struct Freelist {
-    /// Offset of the first free object from the start of the page, in bytes; [`NONE`] when there is none.
-    first: u32,
-    /// Objects that are not on this list: in use, or on the freelist of the CPU that has the page.
-    pub(crate) outside: u16,
-    /// Whether a CPU has the page, as its current one or on its partial list. Then it is on no other list, and only
-    /// that CPU decides what becomes of it (Linux: frozen).
-    pub(crate) frozen: bool,
-}
-
 /// The descriptor of a frame.
 #[repr(C, align(64))]
 pub struct Page {
@@ -154,7 +143,7 @@ pub struct Page {
     objects: AtomicU16,
     /// log2 of the number of frames. Immutable while the page is ours.
     order: AtomicU8,
-    freelist: IrqLock<Freelist>,
+    pub(crate) freelist: IrqLock<Freelist>,
     /// One bit an object, set while it is taken: finds double and wild frees in debug builds.
     #[cfg(debug_assertions)]
     taken: [core::sync::atomic::AtomicU64; MAX_OBJECTS / 64],
@@ -176,14 +165,7 @@ impl Page {
             current_of: AtomicU32::new(NOBODY),
             objects: AtomicU16::new(0),
             order: AtomicU8::new(0),
-            freelist: IrqLock::new(
-                RANK,
-                Freelist {
-                    first: NONE,
-                    outside: 0,
-                    frozen: false,
-                },
-            ),
+            freelist: IrqLock::new(RANK, Freelist::new(0)),
             #[cfg(debug_assertions)]
             taken: [const { core::sync::atomic::AtomicU64::new(0) }; MAX_OBJECTS / 64],
         }
@@ -229,11 +211,7 @@ impl Page {
         page.objects.store(objects as u16, Ordering::Relaxed);
         page.current_of.store(NOBODY, Ordering::Relaxed);
         page.order.store(order as u8, Ordering::Relaxed);
-        *page.freelist.lock() = Freelist {
-            first: NONE,
-            outside: objects as u16,
-            frozen: false,
-        };
+        *page.freelist.lock() = Freelist::new(objects as u16);
         page.cache.store(Some(cache));
         Some(page)
     }
@@ -345,28 +323,6 @@ impl Page {
         self.prev.store(page.map_or(NONE, Page::frame), Ordering::Relaxed);
     }
 
-    /// Locks the page's freelist.
-    #[inline(always)]
-    pub(crate) fn lock(&'static self) -> LockedPage {
-        LockedPage {
-            page: self,
-            list: self.freelist.lock(),
-        }
-    }
-
-    /// Puts all objects of a new slab page on its freelist, in order of address.
-    pub(crate) fn fill_freelist(&'static self, size: usize) {
-        let (start, objects) = (self.address(), self.objects());
-        for n in 0..objects {
-            let next = if n + 1 < objects { start + (n + 1) * size } else { 0 };
-            // SAFETY: the page is new: nobody has any of its objects, and n is below their number.
-            unsafe { write_next(start + n * size, next) };
-        }
-        let mut page = self.lock();
-        page.list.first = 0;
-        page.list.outside = 0;
-    }
-
     /// The slot of the object at `address` in the objcg vector; `None` where the page has no vector.
     #[inline(always)]
     pub(crate) fn owner_slot(&self, cache: &Cache, address: usize) -> Option<&OwnerSlot> {
@@ -401,7 +357,9 @@ impl Page {
 
     /// Takes the objcg vector away, when the page is about to be given back.
     pub(crate) fn take_owners(&self) -> Option<Taken> {
-        NonNull::new(self.owners.swap(ptr::null_mut(), Ordering::AcqRel)).map(|slots| Taken(slots.cast()))
+        let slots = NonNull::new(self.owners.swap(ptr::null_mut(), Ordering::AcqRel))?;
+        // SAFETY: the pointer is a vector's that set_owners stored, and came out once.
+        Some(unsafe { Taken::from_pointer(slots.cast()) })
     }
 
     /// Length of the list of free objects that starts at `first`, followed through memory that may change meanwhile:
@@ -419,6 +377,18 @@ impl Page {
             object = unsafe { read_next(object) };
         }
         count
+    }
+
+    /// Notes that the object was handed out.
+    #[cfg(debug_assertions)]
+    pub(crate) fn mark_taken(&self, cache: &Cache, address: usize) {
+        let index = cache.index(address - self.address());
+        let before = self.taken[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
+        assert!(
+            before >> (index % 64) & 1 == 0,
+            "{}: object {address:#x} handed out twice",
+            cache.name()
+        );
     }
 
     /// Notes that the object came back. Debug builds only.
@@ -470,200 +440,6 @@ fn descriptor(frame: u32) -> Option<&'static Page> {
     Some(unsafe { &*memory.descriptors.add(frame as usize) })
 }
 
-/// A slab page whose lock is held.
-pub(crate) struct LockedPage {
-    page: &'static Page,
-    list: cpu::lock::IrqGuard<'static, Freelist>,
-}
-
-impl LockedPage {
-    /// Whether the freelist is empty.
-    pub(crate) fn is_full(&self) -> bool {
-        self.list.first == NONE
-    }
-    /// Objects on the freelist.
-    pub(crate) fn free(&self) -> usize {
-        self.page.objects() - usize::from(self.list.outside)
-    }
-    /// Objects not on the freelist.
-    pub(crate) fn outside(&self) -> usize {
-        self.list.outside.into()
-    }
-    /// Whether a CPU has the page.
-    pub(crate) fn frozen(&self) -> bool {
-        self.list.frozen
-    }
-    /// Says whether a CPU has the page.
-    pub(crate) fn set_frozen(&mut self, frozen: bool) {
-        self.list.frozen = frozen;
-    }
-
-    /// Puts one object back.
-    pub(crate) fn push(&mut self, object: Taken) {
-        let address = object.into_address();
-        // SAFETY: the object was in the caller's hands and is nobody's now; the lock is held.
-        unsafe { write_next(address, self.first()) };
-        self.set_first(address);
-        self.list.outside -= 1;
-    }
-
-    /// Takes the whole list for the calling CPU: the address of its first object, 0 when empty.
-    pub(crate) fn take_all(&mut self) -> usize {
-        let first = self.first();
-        self.list.first = NONE;
-        self.list.outside = self.page.objects() as u16;
-        first
-    }
-
-    /// Puts back the list that starts at `first`, which the calling CPU had taken: all its objects belong to this page.
-    ///
-    /// # Safety
-    /// The list is the calling CPU's alone: it was taken out of its pair.
-    pub(crate) unsafe fn put_back(&mut self, first: usize) {
-        let mut object = first;
-        while object != 0 {
-            // SAFETY: the caller has the list, so its words are links; the lock guards the page's list.
-            unsafe {
-                let next = read_next(object);
-                write_next(object, self.first());
-                self.set_first(object);
-                object = next;
-            }
-            self.list.outside -= 1;
-        }
-    }
-
-    fn first(&self) -> usize {
-        match self.list.first {
-            NONE => 0,
-            offset => self.page.address() + offset as usize,
-        }
-    }
-    fn set_first(&mut self, address: usize) {
-        self.list.first = (address - self.page.address()) as u32;
-    }
-}
-
-/// An object that is in somebody's hands. It must go back by hand: dropping it only forgets it.
-#[repr(transparent)]
-#[must_use]
-pub(crate) struct Taken(NonNull<u8>);
-
-// SAFETY: memory that is nobody else's may be used from any CPU.
-unsafe impl Send for Taken {}
-
-impl Taken {
-    /// The object at `address`, which the caller took off a freelist.
-    ///
-    /// # Safety
-    /// It is an object of ours that is on no freelist and in nobody's hands.
-    #[inline(always)]
-    pub(crate) unsafe fn new(address: usize) -> Taken {
-        // SAFETY: objects are not at address 0; provenance was exposed by init.
-        Taken(unsafe { NonNull::new_unchecked(ptr::with_exposed_provenance_mut(address)) })
-    }
-    /// An object that went out as a plain pointer.
-    ///
-    /// # Safety
-    /// It came from [`Taken::into_pointer`] and did not come back since.
-    #[inline(always)]
-    pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> Taken {
-        Taken(pointer)
-    }
-    /// As a plain pointer, with the object still in the caller's hands.
-    #[inline(always)]
-    pub(crate) fn pointer(&self) -> NonNull<u8> {
-        self.0
-    }
-    /// As a plain pointer, for somebody outside.
-    #[inline(always)]
-    pub(crate) fn into_pointer(self) -> NonNull<u8> {
-        self.0
-    }
-    #[inline(always)]
-    pub(crate) fn address(&self) -> usize {
-        self.0.addr().get()
-    }
-    #[inline(always)]
-    fn into_address(self) -> usize {
-        self.0.as_ptr().expose_provenance()
-    }
-    /// The page that it belongs to.
-    #[inline(always)]
-    pub(crate) fn page(&self) -> &'static Page {
-        // SAFETY: an object in hand lies in a page that is ours until the object has gone back.
-        unsafe { Page::of(self.address()) }
-    }
-    /// Bytes of the object.
-    pub(crate) fn capacity(&self) -> usize {
-        let page = self.page();
-        page.cache().capacity(page)
-    }
-    /// Sets the first `bytes` to zero.
-    ///
-    /// # Panics
-    /// When the object is smaller.
-    pub(crate) fn zero(&self, bytes: usize) {
-        debug_assert!(bytes <= self.capacity());
-        // SAFETY: in our hands, and large enough: callers pass the size that they asked for or the cache's.
-        unsafe { ptr::write_bytes(self.0.as_ptr(), 0, bytes) };
-    }
-    /// Notes that the object was handed out. Debug builds only.
-    #[inline(always)]
-    pub(crate) fn mark_taken(&self, cache: &Cache) {
-        #[cfg(debug_assertions)]
-        {
-            let (page, address) = (self.page(), self.address());
-            let index = cache.index(address - page.address());
-            let before = page.taken[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
-            assert!(
-                before >> (index % 64) & 1 == 0,
-                "{}: object {address:#x} handed out twice",
-                cache.name()
-            );
-        }
-        #[cfg(not(debug_assertions))]
-        let _ = cache;
-    }
-    /// Writes the link word: the object is about to go to the calling CPU's freelist.
-    #[inline(always)]
-    pub(crate) fn link(&self, next: usize) -> usize {
-        let address = self.0.as_ptr().expose_provenance();
-        // SAFETY: in our hands; every object has at least a word.
-        unsafe { write_next(address, next) };
-        address
-    }
-    /// Makes it hold `value` for ever.
-    ///
-    /// # Panics
-    /// When it is too small or not aligned for a `T`.
-    pub(crate) fn leak<T>(self, value: T) -> &'static T {
-        assert!(self.capacity() >= size_of::<T>() && self.address().is_multiple_of(align_of::<T>()));
-        // SAFETY: in our hands and never given back; large enough and aligned (asserted).
-        unsafe {
-            let place = self.0.cast::<MaybeUninit<T>>().as_mut();
-            place.write(value)
-        }
-    }
-}
-
-impl Taken {
-    /// Makes it hold `len` values for ever, the nth made by `value(n)`.
-    ///
-    /// # Panics
-    /// When it is too small or not aligned for them.
-    pub(crate) fn leak_slice<T>(self, len: usize, mut value: impl FnMut(usize) -> T) -> &'static [T] {
-        assert!(self.capacity() / size_of::<T>() >= len && self.address().is_multiple_of(align_of::<T>()));
-        let first = self.0.cast::<T>();
-        for n in 0..len {
-            // SAFETY: in our hands, large enough and aligned (asserted).
-            unsafe { first.add(n).write(value(n)) };
-        }
-        // SAFETY: all values were written, and the memory is never given back.
-        unsafe { core::slice::from_raw_parts(first.as_ptr(), len) }
-    }
-}
-
 /// Takes pages for a value that is needed before there is a cache, and lives for ever.
 pub(crate) fn leak_in_pages<T>(value: T) -> Option<&'static T> {
     let order = size_of::<T>().div_ceil(PAGE_SIZE).next_power_of_two().trailing_zeros();
@@ -674,26 +450,4 @@ pub(crate) fn leak_in_pages<T>(value: T) -> Option<&'static T> {
         let place = pages.cast::<MaybeUninit<T>>().as_mut();
         Some(place.write(value))
     }
-}
-
-/// Reads the link word of a free object.
-///
-/// # Safety
-/// `object` is the aligned address of an object of ours, whose memory is mapped. The object need not be free any more:
-/// then the value means nothing, and the caller must not use it (see [`Cache::take`]).
-#[inline(always)]
-pub(crate) unsafe fn read_next(object: usize) -> usize {
-    // SAFETY: mapped and aligned. Volatile: the word may be its new owner's by now, so the compiler must read it once
-    // and conclude nothing.
-    unsafe { ptr::with_exposed_provenance::<usize>(object).read_volatile() }
-}
-
-/// Writes the link word of an object.
-///
-/// # Safety
-/// `object` is the address of an object of ours that is in the caller's hands, or on a list that the caller guards.
-#[inline(always)]
-unsafe fn write_next(object: usize, next: usize) {
-    // SAFETY: the caller's, and aligned to a word as every object.
-    unsafe { ptr::with_exposed_provenance_mut::<usize>(object).write_volatile(next) };
 }
