@@ -63,24 +63,21 @@ impl Initramfs {
 
     /// Adds `.tollgate/init`: what the kernel starts first. `argv[0]` is the program's path in the guest.
     ///
-    /// Errors: a NUL byte in a string, an empty `argv`, an empty argument (the format ends `argv` with one).
+    /// The file holds strings, each with its zero: the number of arguments in decimal, the arguments, the environment.
+    ///
+    /// Errors: a NUL byte in a string, an empty `argv`.
     pub fn init(&mut self, argv: &[String], envp: &[(&str, &str)]) -> Result<()> {
         ensure!(!argv.is_empty(), "no program to start");
-        let mut strings = Vec::new();
+        let mut strings = format!("{}\0", argv.len()).into_bytes();
         for arg in argv {
             ensure!(
                 !arg.contains('\0'),
                 "argument '{}' holds a NUL byte",
                 arg.escape_debug()
             );
-            ensure!(
-                !arg.is_empty(),
-                "an empty argument cannot be passed to the guest's first program"
-            );
             strings.extend_from_slice(arg.as_bytes());
             strings.push(0);
         }
-        strings.push(0);
         for (key, value) in envp {
             strings.extend_from_slice(format!("{key}={value}\0").as_bytes());
         }
@@ -152,7 +149,7 @@ mod tests {
         let mut cpio = Initramfs::new();
         cpio.file("/bin/a", 0o755, b"abc").unwrap();
         cpio.file("bin/bb", 0o755, b"").unwrap();
-        cpio.init(&["/bin/a".into(), "x y".into()], &[("HOME", "/")]).unwrap();
+        cpio.init(&["/bin/a".into(), "x y".into(), "".into()], &[("HOME", "/")]).unwrap();
         let got = entries(&cpio.finish().unwrap());
         let names: Vec<_> = got.iter().map(|e| (e.0.as_str(), e.1)).collect();
         assert_eq!(
@@ -166,7 +163,7 @@ mod tests {
             ]
         );
         assert_eq!(got[1].2, b"abc");
-        assert_eq!(got[4].2, b"/bin/a\0x y\0\0HOME=/\0");
+        assert_eq!(got[4].2, b"3\0/bin/a\0x y\0\0HOME=/\0");
     }
 
     #[test]

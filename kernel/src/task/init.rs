@@ -1,6 +1,7 @@
 //! The first task: starts the program that the initramfs names, waits for its end, says how it ended and what is left.
 //!
-//! `.tollgate/init` in the initramfs holds strings, each with its zero: the arguments, an empty one, the environment.
+//! `.tollgate/init` in the initramfs holds strings, each with its zero: the number of arguments in decimal, the arguments,
+//! the environment.
 //! Without it the program is /bin/mqtest. The program's standard input, output and error are the terminal.
 
 use super::exit::{self, Exit};
@@ -98,16 +99,17 @@ fn command() -> Result<(Strings, Strings)> {
         arguments.push(PROGRAM)?;
         return Ok((arguments, environment));
     };
-    let mut in_arguments = true;
     // Each string has its zero, so nothing follows the last one.
-    for string in text.strip_suffix(b"\0").unwrap_or(text).split(|&byte| byte == 0) {
-        if string.is_empty() && in_arguments {
-            in_arguments = false;
-        } else if in_arguments {
-            arguments.push(string)?;
-        } else {
-            environment.push(string)?;
-        }
+    let mut strings = text.strip_suffix(b"\0").unwrap_or(text).split(|&byte| byte == 0);
+    let count = strings
+        .next()
+        .and_then(|count| core::str::from_utf8(count).ok()?.parse().ok());
+    let count: usize = count.ok_or(Errno::EINVAL)?;
+    for string in strings.by_ref().take(count) {
+        arguments.push(string)?;
+    }
+    for string in strings {
+        environment.push(string)?;
     }
     Ok((arguments, environment))
 }
