@@ -15,20 +15,21 @@ use crate::slot::NoSpace;
 /// or another task after a preemption) or by moving A to another CPU.
 /// * A reads (v, t). B, on the same CPU, exchanges (v, t) for (w, t + n). A's exchange finds t + n: refused.
 /// * A reads (v, t) on CPU 0, moves to CPU 1 whose pair is (x, u). Transaction numbers of different CPUs differ modulo
-///   [`STEP`], so u ≠ t: refused.
+///   [`STEP`](PerCpuPair::STEP), so u ≠ t: refused.
 /// * A reads v on CPU 0 and t on CPU 1 (moved in between): if the exchange succeeds, CPU 1's pair is (v, t): right after all.
 ///
-/// Transaction numbers wrap after 2^64 / [`STEP`] changes: never.
+/// Transaction numbers wrap after 2^64 / [`STEP`](PerCpuPair::STEP) changes: never.
 pub struct PerCpuPair {
     /// Offset in every area. Immutable.
     offset: usize,
 }
 
-/// What a change adds to the transaction number: numbers of different CPUs are different for ever.
-pub const STEP: usize = cpu::MAX_CPUS.next_power_of_two();
 const SIZE: usize = 16;
 
 impl PerCpuPair {
+    /// What a change adds to the transaction number: a CPU's numbers are its own number modulo this, for ever.
+    pub const STEP: usize = cpu::MAX_CPUS.next_power_of_two();
+
     /// Makes a pair on every possible CPU: value 0, transaction number the CPU's.
     pub fn try_new() -> Result<Self, NoSpace> {
         let offset = area::alloc(SIZE, SIZE).ok_or(NoSpace)?;
@@ -71,7 +72,7 @@ impl PerCpuPair {
     /// Puts `value` and the next transaction number where `seen` still is. Tells whether it was.
     #[inline(always)]
     pub fn compare_exchange(&self, seen: (usize, usize), value: usize) -> bool {
-        let next = seen.1.wrapping_add(STEP);
+        let next = seen.1.wrapping_add(Self::STEP);
         #[cfg(target_os = "none")]
         {
             let done: u8;
@@ -171,7 +172,7 @@ mod tests {
             |id, pair| {
                 for i in 0..1000 {
                     pair.swap(i);
-                    assert_eq!(pair.load().1 % STEP, id);
+                    assert_eq!(pair.load().1 % PerCpuPair::STEP, id);
                 }
             },
             drop,

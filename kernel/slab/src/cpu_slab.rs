@@ -23,9 +23,7 @@ use crate::taken::{Taken, read_next};
 use crate::{AllocError, Cache};
 use core::sync::atomic::{AtomicU32, Ordering};
 use cpu::{AtomicRef, Masked};
-
-/// Transaction numbers of a CPU are its number modulo this (see [`percpu::PerCpuPair`]).
-const CPUS: usize = cpu::MAX_CPUS.next_power_of_two();
+use percpu::PerCpuPair;
 
 /// One CPU's part of a cache, but the freelist. Changed by its own CPU only, with interrupts off; atomic because other
 /// CPUs read it for statistics.
@@ -99,7 +97,7 @@ impl Cache {
         page.mark_free(self, object.address());
         loop {
             let seen = self.freelist.load();
-            if !page.is_current_of(seen.1 % CPUS) {
+            if !page.is_current_of(seen.1 % PerCpuPair::STEP) {
                 return Err(object);
             }
             // The object is still in our hands: writing its link harms nobody if the exchange is refused.

@@ -146,7 +146,7 @@ impl Queue {
     ///
     /// # Panics
     /// In debug builds, when the priority or the length is not the queue's.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, mut message: Message, priority: u32) -> Result<Sent, NotSent> {
         self.stamp(&mut message, priority);
         let mut state = self.state.lock();
