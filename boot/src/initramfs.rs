@@ -149,7 +149,8 @@ mod tests {
         let mut cpio = Initramfs::new();
         cpio.file("/bin/a", 0o755, b"abc").unwrap();
         cpio.file("bin/bb", 0o755, b"").unwrap();
-        cpio.init(&["/bin/a".into(), "x y".into(), "".into()], &[("HOME", "/")]).unwrap();
+        cpio.init(&["/bin/a".into(), "x y".into(), "".into()], &[("HOME", "/")])
+            .unwrap();
         let got = entries(&cpio.finish().unwrap());
         let names: Vec<_> = got.iter().map(|e| (e.0.as_str(), e.1)).collect();
         assert_eq!(
