@@ -208,8 +208,9 @@ fn does_no_model_mask_interrupts_more_than_the_object_model() {
         Model::Scoped,
     ] {
         let other_events = events(other, false);
-        assert!(object.rx.irq_flag >= other_events.rx.irq_flag, "RX, {other}");
-        assert!(object.tx.irq_flag >= other_events.tx.irq_flag, "TX, {other}");
+        // But for what happens once.
+        assert!(object.rx.irq_flag + 0.1 >= other_events.rx.irq_flag, "RX, {other}");
+        assert!(object.tx.irq_flag + 0.1 >= other_events.tx.irq_flag, "TX, {other}");
     }
     assert!(object.rx.irq_flag >= 2.0 && object.tx.irq_flag >= 2.0);
 }

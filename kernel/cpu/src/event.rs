@@ -72,11 +72,23 @@ impl Default for Counters {
     }
 }
 
+/// Runs `f` on this CPU's counters. On the host, a thread that is no CPU has none, and nothing is counted: ordinary code
+/// may use what CPUs use.
+#[cfg(feature = "events")]
+#[inline(always)]
+fn with_counters(f: impl FnOnce(&mut Counters)) {
+    #[cfg(not(target_os = "none"))]
+    if !crate::host::is_cpu() {
+        return;
+    }
+    crate::local::with_local(|local| f(&mut local.events));
+}
+
 /// Counts one event.
 #[inline(always)]
 pub fn count(event: Event) {
     #[cfg(feature = "events")]
-    crate::local::with_local(|local| local.events.counts[event as usize] += 1);
+    with_counters(|counters| counters.counts[event as usize] += 1);
     #[cfg(not(feature = "events"))]
     let _ = event;
 }
@@ -85,7 +97,7 @@ pub fn count(event: Event) {
 #[inline(always)]
 pub fn shared_write<T: ?Sized>(target: &T) {
     #[cfg(feature = "events")]
-    crate::local::with_local(|local| local.events.shared_write(target as *const T as *const u8 as usize));
+    with_counters(|counters| counters.shared_write(target as *const T as *const u8 as usize));
     #[cfg(not(feature = "events"))]
     let _ = target;
 }

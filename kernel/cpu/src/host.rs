@@ -22,6 +22,11 @@ type Handler = Box<dyn FnMut(&'static str)>;
 /// Held while a machine runs.
 static RUNNING: Mutex<()> = Mutex::new(());
 
+/// Whether the calling thread is a CPU.
+pub(crate) fn is_cpu() -> bool {
+    !AREA.get().is_null()
+}
+
 pub(crate) fn this_area() -> *mut u8 {
     let area = AREA.get();
     assert!(
@@ -134,7 +139,7 @@ pub fn no_points() {
 }
 
 pub(crate) fn interrupt_at(name: &'static str) {
-    if AREA.get().is_null() || !crate::irq::enabled() {
+    if !is_cpu() || !crate::irq::enabled() {
         return;
     }
     // Taken out while it runs: interrupts do not nest.
