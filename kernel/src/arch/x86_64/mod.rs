@@ -39,6 +39,7 @@ mod acpi;
 mod apic;
 mod backtrace;
 pub mod boot_info;
+mod bootloader_entry;
 pub mod events;
 mod exceptions;
 pub mod features;

@@ -32,6 +32,7 @@ core::arch::global_asm!(
     # Read, and marked as accessed by the processor, before any of our permissions exist.
     .pushsection .data.boot_tables, "aw", @progbits
     .p2align 12
+    .global boot_pml4
 boot_pml4:
     .quad boot_pdpt - {offset} + 3          # 0: the entry code runs here until it jumps up
     .fill 255, 8, 0
