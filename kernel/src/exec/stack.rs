@@ -42,6 +42,32 @@ impl Strings {
         Ok(())
     }
 
+    /// Adds a string of the running program. EFAULT besides.
+    pub fn push_from_user(&mut self, address: u64) -> Result<()> {
+        let start = self.bytes.len();
+        let mut part = [0; 256];
+        for at in (address..).step_by(part.len()) {
+            let found = usercopy::strncpy_from_user(&mut part, at)?;
+            let length = found.map_or(part.len(), |length| length + 1);
+            if self.bytes.len() - start + length > MAX_STRING || (self.bytes.len() + length) as u64 > MAX_STRINGS {
+                return Err(Errno::E2BIG);
+            }
+            self.bytes.try_reserve(length)?;
+            self.bytes.extend_from_slice(&part[..length]);
+            if found.is_some() {
+                break;
+            }
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    /// All but the first one.
+    pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
+        let strings = self.bytes.strip_suffix(b"\0").unwrap_or(&self.bytes);
+        strings.split(|&byte| byte == 0).take(self.count).skip(1)
+    }
+
     /// The first one.
     pub fn first(&self) -> Option<&[u8]> {
         (self.count > 0).then(|| self.bytes.split(|&byte| byte == 0).next().unwrap_or_default())

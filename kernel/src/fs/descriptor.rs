@@ -35,6 +35,22 @@ impl Descriptors {
         }
     }
 
+    /// A copy for a child: its own table of the same open files.
+    pub fn try_clone(&self) -> Result<Descriptors> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(self.slots.len())?;
+        slots.extend(self.slots.iter().map(|slot| {
+            slot.as_ref().map(|slot| Slot {
+                file: slot.file.clone(),
+                close_on_exec: slot.close_on_exec,
+            })
+        }));
+        Ok(Descriptors {
+            slots,
+            first_free: self.first_free,
+        })
+    }
+
     /// The file of a descriptor. EBADF if it is not open.
     #[inline(always)]
     pub fn get(&self, descriptor: i32) -> Result<&Shared<File>> {

@@ -3,37 +3,32 @@
 //! **Purpose.** mmap(2) and its relatives, the loader's segments, the growing stack, and page faults.
 //!
 //! **How it works.** A call changes the list of [`Areas`] and takes pages away; pages come one by one, when a program or
-//! the kernel on its behalf touches an address ([`handle_fault`]): zeroed, or filled from the initramfs, and the
-//! program's own from then on. The page tables hold nothing that an area does not allow.
+//! the kernel on its behalf touches an address ([`super::fault`]). The page tables hold nothing that an area does not
+//! allow. What happens to the pages themselves is in [`super::pages`].
 //!
 //! Addresses are not random: the same program finds itself at the same place in each run.
 //!
 //! **Lock order.** An address space's lock has rank 20. Under it come the heap, page tables and frames. User memory is
 //! never touched under it.
 
-use super::areas::{Area, Areas, Backing, GUARD_GAP, Purpose};
+use super::areas::{Area, Areas, Backing, Purpose};
 use super::frames;
 use super::shared::{OutOfMemory, Shared};
 use super::tasks::{Anchor, Current};
-use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END, phys_to_virt};
+use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END};
 use crate::arch::paging::{self, AddressSpaceRoot, Protection};
+use crate::arch::switch::Context;
 use crate::syscall::errno::{Errno, Result};
-use crate::task;
-use arrayvec::ArrayVec;
 use core::ops::Range;
 use cpu::SpinLock;
-use cpu::atomic::Ordering;
 use linux_raw_sys::general;
-use x86_64::PhysAddr;
 
 /// The lowest address that is given without being asked for (`vm.mmap_min_addr`).
-const LOWEST: u64 = 0x1_0000;
+pub(super) const LOWEST: u64 = 0x1_0000;
 /// Mappings are placed below this, downwards (Linux without randomization).
 const MAPPINGS_END: u64 = 0x7fff_f7ff_f000;
 /// Where the stack begins, downwards.
 pub const STACK_TOP: u64 = USER_END;
-/// Pages of one step of a change to many.
-const STEP: usize = 128;
 
 /// Rounds up to a page; `None` beyond 64 bits.
 pub fn page_up(value: u64) -> Option<u64> {
@@ -52,7 +47,7 @@ pub enum Placement {
 }
 
 /// A mapping that is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Request {
     /// Wanted address.
     pub address: u64,
@@ -92,38 +87,16 @@ impl SpaceLimits {
     }
 }
 
-/// What an access wants to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Load.
-    Read,
-    /// Store.
-    Write,
-    /// Fetch an instruction.
-    Execute,
-}
-
-/// Why an access must not be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
-    /// Nothing is mapped there.
-    NoArea,
-    /// The area's rights do not allow it.
-    Denied,
-    /// No frame is left.
-    OutOfMemory,
-}
-
 /// The memory of one program. Shared by its threads.
 pub struct AddressSpace {
-    inner: SpinLock<Inner>,
+    pub(super) inner: SpinLock<Inner>,
 }
 
-struct Inner {
-    root: AddressSpaceRoot,
-    areas: Areas,
+pub(super) struct Inner {
+    pub(super) root: AddressSpaceRoot,
+    pub(super) areas: Areas,
     /// Where the heap begins, and the break (brk(2)): the first address behind it, at any byte.
-    heap: Range<u64>,
+    pub(super) heap: Range<u64>,
 }
 
 impl AddressSpace {
@@ -142,6 +115,14 @@ impl AddressSpace {
         })
     }
 
+    /// A copy for a child: the same areas, the same contents. Private pages are shared until one of the two writes.
+    pub fn fork(&self) -> Result<Shared<AddressSpace>> {
+        let child = self.inner.lock().fork()?;
+        Ok(Shared::try_new(AddressSpace {
+            inner: SpinLock::new(20, child),
+        })?)
+    }
+
     /// Makes this the running task's memory, from here on and at each switch to it.
     pub fn enter(&self, current: &Current) {
         let inner = self.inner.lock();
@@ -149,6 +130,11 @@ impl AddressSpace {
             context.set_root(inner.root.physical());
             inner.root.activate();
         });
+    }
+
+    /// Makes this the memory of a task that has not run.
+    pub fn be_entered_by(&self, context: &mut Context) {
+        context.set_root(self.inner.lock().root.physical());
     }
 
     /// Takes the running task, whose memory this is, back to the kernel's own.
@@ -193,13 +179,7 @@ impl AddressSpace {
         inner.areas.reserve()?;
         inner.take_away(range.clone());
         inner.areas.reserve()?;
-        let backing = match request.backing {
-            Backing::Anonymous => Backing::Anonymous,
-            Backing::Bytes { data, base } => Backing::Bytes {
-                data,
-                base: base + start,
-            },
-        };
+        let backing = request.backing.moved(start);
         inner.areas.insert(Area {
             start: range.start,
             end: range.end,
@@ -236,9 +216,7 @@ impl AddressSpace {
         if !covered.is_empty() {
             inner.areas.reserve()?;
             inner.areas.protect(covered.clone(), protection);
-            inner.each_step(covered, |root, page, _| {
-                root.protect_user(page, protection);
-            });
+            inner.protect_pages(covered);
         }
         if end < range.end { Err(Errno::ENOMEM) } else { Ok(()) }
     }
@@ -264,7 +242,7 @@ impl AddressSpace {
         let old_length = old.end - old.start;
         let mut inner = self.inner.lock();
         inner.areas.reserve()?;
-        let area = *inner.areas.find(old.start).ok_or(Errno::EFAULT)?;
+        let area = inner.areas.find(old.start).ok_or(Errno::EFAULT)?.clone();
         if area.end < old.end {
             return Err(Errno::EFAULT);
         }
@@ -295,7 +273,7 @@ impl AddressSpace {
             } else {
                 Placement::Anywhere
             },
-            backing: area.backing,
+            backing: area.backing.clone(),
             purpose: area.purpose,
             unreserved: false,
         };
@@ -304,16 +282,10 @@ impl AddressSpace {
             inner.take_away(start..start + length);
             inner.areas.reserve()?;
         }
-        inner.move_pages(old.start..old.start + length.min(old_length), start, area.protection)?;
+        inner.move_pages(old.start..old.start + length.min(old_length), start, &area)?;
         inner.take_away(old.clone());
         inner.areas.reserve()?;
-        let backing = match area.backing {
-            Backing::Anonymous => Backing::Anonymous,
-            Backing::Bytes { data, base } => Backing::Bytes {
-                data,
-                base: base.wrapping_sub(old.start).wrapping_add(start),
-            },
-        };
+        let backing = area.backing.moved(start.wrapping_sub(old.start));
         inner.areas.insert(Area {
             start,
             end: start + length,
@@ -321,6 +293,15 @@ impl AddressSpace {
             ..area
         });
         Ok(start)
+    }
+
+    /// The place in physical memory of a byte that other address spaces may map too; `None` for what is private, or not
+    /// there.
+    pub fn shared_place(&self, address: u64) -> Option<u64> {
+        let inner = self.inner.lock();
+        inner.areas.find(address).filter(|area| area.backing.is_shared())?;
+        let frame = inner.root.find_user(address & !(PAGE - 1))?;
+        Some(frame.as_u64() + address % PAGE)
     }
 
     /// Whether areas cover the whole range.
@@ -335,37 +316,6 @@ impl AddressSpace {
             inner.heap.end = to;
         }
         inner.heap.end
-    }
-
-    /// Makes the page at `address` ready for `access`.
-    pub fn fault(
-        &self,
-        address: u64,
-        access: Access,
-        limits: impl FnOnce() -> SpaceLimits,
-    ) -> core::result::Result<(), Refused> {
-        let page = address & !(PAGE - 1);
-        let mut inner = self.inner.lock();
-        if inner.areas.find(page).is_none() {
-            drop(inner);
-            let limits = limits();
-            inner = self.inner.lock();
-            inner.grow_stack(page, &limits)?;
-        }
-        let area = *inner.areas.find(page).ok_or(Refused::NoArea)?;
-        let allowed = match access {
-            Access::Read => !area.protection.is_empty(),
-            Access::Write => area.protection.contains(Protection::WRITE),
-            Access::Execute => area.protection.contains(Protection::EXEC),
-        };
-        if !allowed {
-            return Err(Refused::Denied);
-        }
-        // Another thread may have been here first, or this CPU remembers an older right.
-        if inner.root.protect_user(page, area.protection) {
-            return Ok(());
-        }
-        inner.fill(page, &area).map_err(|OutOfMemory| Refused::OutOfMemory)
     }
 }
 
@@ -395,7 +345,7 @@ impl Inner {
         below().or_else(above).ok_or(Errno::ENOMEM)
     }
 
-    fn room_for(&self, pages: u64, limits: &SpaceLimits) -> Result<()> {
+    pub(super) fn room_for(&self, pages: u64, limits: &SpaceLimits) -> Result<()> {
         if self.areas.pages() + pages > limits.total / PAGE {
             return Err(Errno::ENOMEM);
         }
@@ -435,117 +385,6 @@ impl Inner {
         }
         Ok(())
     }
-
-    /// Extends a growing area down to `page`, if one begins above it and nothing is in the way.
-    fn grow_stack(&mut self, page: u64, limits: &SpaceLimits) -> core::result::Result<(), Refused> {
-        let Some(area) = self.areas.at_or_above(page).copied() else {
-            return Err(Refused::NoArea);
-        };
-        if area.start <= page {
-            return Ok(());
-        }
-        let below = page.saturating_sub(GUARD_GAP);
-        let crowded = self
-            .areas
-            .overlapping(below..page)
-            .iter()
-            .any(|neighbour| neighbour.purpose != Purpose::Stack);
-        let more = (area.start - page) / PAGE;
-        if area.purpose != Purpose::Stack
-            || page < LOWEST
-            || crowded
-            || area.end - page > limits.stack
-            || self.room_for(more, limits).is_err()
-        {
-            return Err(Refused::NoArea);
-        }
-        self.areas.grow_down(area.start, page);
-        Ok(())
-    }
-
-    /// Gives `page`, which has no frame, its first contents.
-    fn fill(&mut self, page: u64, area: &Area) -> core::result::Result<(), OutOfMemory> {
-        let frame = frames::alloc_zeroed(0)?;
-        if let Backing::Bytes { data, base } = area.backing {
-            // A mapping that was moved down may have its first byte below address 0, by wrapping.
-            let from = (page.wrapping_sub(base) as usize).min(data.len());
-            let to = (from + PAGE as usize).min(data.len());
-            // SAFETY: a fresh frame is ours alone, a page long, and in the direct map; at most a page is copied.
-            unsafe { phys_to_virt(frame).copy_from_nonoverlapping(data[from..to].as_ptr(), to - from) };
-        }
-        match self.root.map_user(page, frame, area.protection) {
-            Ok(before) => {
-                debug_assert!(before.is_none(), "a page was filled twice");
-                Ok(())
-            }
-            Err(OutOfMemory) => {
-                // SAFETY: allocated above, mapped nowhere.
-                unsafe { frames::free(frame, 0) };
-                Err(OutOfMemory)
-            }
-        }
-    }
-
-    /// Takes a range's areas and pages away. Room was reserved.
-    fn take_away(&mut self, range: Range<u64>) {
-        if !self.areas.overlapping(range.clone()).is_empty() {
-            self.areas.remove(range.clone());
-            self.drop_pages(range);
-        }
-    }
-
-    /// Moves the pages of `from`, with what is in them, to addresses from `to` on, where nothing is mapped. Where memory
-    /// for page tables runs out those that have not been moved stay.
-    fn move_pages(&mut self, from: Range<u64>, to: u64, protection: Protection) -> Result<()> {
-        let mut result = Ok(());
-        let start = from.start;
-        self.each_step(from, |root, page, frame| {
-            if result.is_ok() {
-                match root.map_user(page - start + to, frame, protection) {
-                    Ok(_) => _ = root.unmap_user(page),
-                    Err(OutOfMemory) => result = Err(Errno::ENOMEM),
-                }
-            }
-        });
-        result
-    }
-
-    /// Unmaps a range's pages and frees their frames.
-    fn drop_pages(&mut self, range: Range<u64>) {
-        self.each_step(range, |root, page, frame| {
-            root.unmap_user(page);
-            // SAFETY: the frame was the page's alone, and is mapped no more: unmap_user has flushed it.
-            unsafe { frames::free(frame, 0) };
-        });
-    }
-
-    /// Runs `f` on each mapped page of `range`, with the tables free to be changed.
-    fn each_step(&mut self, range: Range<u64>, mut f: impl FnMut(&mut AddressSpaceRoot, u64, PhysAddr)) {
-        let mut at = range.start;
-        loop {
-            let mut pages = ArrayVec::<(u64, PhysAddr), STEP>::new();
-            self.root.for_each_user(at..range.end, |page, frame, _| {
-                pages.push((page, frame));
-                !pages.is_full()
-            });
-            for &(page, frame) in &pages {
-                f(&mut self.root, page, frame);
-            }
-            match pages.last() {
-                Some((page, _)) if pages.is_full() => at = page + PAGE,
-                _ => return,
-            }
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        let areas = core::mem::take(&mut self.areas);
-        for area in areas.iter() {
-            self.drop_pages(area.start..area.end);
-        }
-    }
 }
 
 /// Refuses what is obviously too much: more at once than all memory (Linux: `overcommit_memory` 0).
@@ -560,36 +399,4 @@ fn enough_memory(bytes: u64) -> Result<()> {
 pub fn whole_pages(start: u64, length: u64) -> Option<Range<u64>> {
     let fits = start.is_multiple_of(PAGE) && start <= USER_END && length <= USER_END - start;
     fits.then(|| start..start + length.next_multiple_of(PAGE))
-}
-
-/// A page fault at a user address, by the program or (`user` false) by a copy of the kernel's: true if the access may be
-/// tried again.
-///
-/// A program for which no frame is left gets SIGKILL, and the log names it.
-pub fn handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool {
-    if address >= USER_END || !cpu::in_task() {
-        return false;
-    }
-    let Some(current) = Current::try_get() else {
-        return false;
-    };
-    let space = current.own().space.borrow();
-    let Some(space) = space.as_ref() else {
-        return false;
-    };
-    let access = match (write, exec) {
-        (true, _) => Access::Write,
-        (false, true) => Access::Execute,
-        (false, false) => Access::Read,
-    };
-    current.process.minor_faults.fetch_add(1, Ordering::Relaxed);
-    match space.fault(address, access, || SpaceLimits::of(&current)) {
-        Ok(()) => true,
-        Err(Refused::OutOfMemory) => {
-            task::kill_for_memory(&current);
-            // The program goes on to its end; a copy by the kernel fails.
-            user
-        }
-        Err(_) => false,
-    }
 }

@@ -3,6 +3,8 @@
 //! A sorted list of ranges that do not overlap. It knows nothing of page tables. Every change first [makes
 //! room](Areas::reserve), so that it either happens whole or not at all.
 
+use super::page_object::PageObject;
+use super::shared::Shared;
 use crate::arch::layout::PAGE_SIZE as PAGE;
 use crate::arch::paging::Protection;
 use alloc::collections::TryReserveError;
@@ -10,7 +12,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Where a page's first contents come from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub enum Backing {
     /// Zeros.
     Anonymous,
@@ -21,14 +23,39 @@ pub enum Backing {
         /// Address of the first one.
         base: u64,
     },
+    /// Memory that other address spaces may map too.
+    Object {
+        /// Its pages.
+        object: Shared<PageObject>,
+        /// Address of the first one.
+        base: u64,
+    },
 }
 
 impl Backing {
+    /// Whether what is written here is seen by all who map it; otherwise it is the address space's own.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Backing::Object { .. })
+    }
+
+    /// As it is after a move by `distance`, which may wrap.
+    pub fn moved(&self, distance: u64) -> Backing {
+        let mut moved = self.clone();
+        match &mut moved {
+            Backing::Anonymous => {}
+            Backing::Bytes { base, .. } | Backing::Object { base, .. } => *base = base.wrapping_add(distance),
+        }
+        moved
+    }
+
     fn same(&self, other: &Backing) -> bool {
         match (self, other) {
             (Backing::Anonymous, Backing::Anonymous) => true,
             (Backing::Bytes { data, base }, Backing::Bytes { data: d, base: b }) => {
                 core::ptr::eq(*data, *d) && base == b
+            }
+            (Backing::Object { object, base }, Backing::Object { object: o, base: b }) => {
+                core::ptr::eq(&**object, &**o) && base == b
             }
             _ => false,
         }
@@ -50,7 +77,7 @@ pub enum Purpose {
 }
 
 /// One range of equal rights.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Area {
     /// First address.
     pub start: u64,
@@ -111,6 +138,17 @@ impl Areas {
     /// The areas, by address.
     pub fn iter(&self) -> impl Iterator<Item = &Area> {
         self.list.iter()
+    }
+
+    /// A copy, with room for a change.
+    pub fn try_clone(&self) -> Result<Areas, TryReserveError> {
+        let mut list = Vec::new();
+        list.try_reserve_exact(self.list.len() + 2)?;
+        list.extend_from_slice(&self.list);
+        Ok(Areas {
+            list,
+            pages: self.pages,
+        })
     }
 
     /// Makes room for the two areas that any one change adds at most.
@@ -214,7 +252,7 @@ impl Areas {
         {
             let upper = Area {
                 start: address,
-                ..*area
+                ..area.clone()
             };
             area.end = address;
             self.list.insert(at + 1, upper);

@@ -11,13 +11,17 @@
 //! the rest once they are in use. The bytes of all of it are taken from the first part, and with them the room for the
 //! crate slab's descriptors of frames, which must be in one piece larger than any block.
 //!
+//! A program's frame can have several users (address spaces, after fork(2)): [`share`] and [`put`] count them.
+//!
 //! **Lock order.** [`FRAMES`] has rank 95: below it only the log. Interrupt handlers may allocate.
 
 use crate::arch::boot_info::Ranges;
 use crate::arch::layout::{BOOT_MAPPED, PAGE_SIZE, phys_to_virt};
+use crate::arch::once::BootCell;
 use core::ops::Range;
 use core::ptr::NonNull;
 use cpu::IrqLock;
+use cpu::atomic::{AtomicU32, Ordering};
 use x86_64::PhysAddr;
 
 /// The largest order: 4 MiB.
@@ -172,7 +176,9 @@ fn part(range: &Range<u64>, mapped: bool) -> Range<u64> {
 pub unsafe fn init(usable: &Ranges) {
     let frames = usable.last().map_or(0, |last| last.end / PAGE_SIZE);
     let state_bytes = frames.next_multiple_of(PAGE_SIZE);
-    let bytes = state_bytes + (slab::page::descriptor_bytes(frames as usize) as u64).next_multiple_of(PAGE_SIZE);
+    let share_bytes = (frames * size_of::<AtomicU32>() as u64).next_multiple_of(PAGE_SIZE);
+    let bytes =
+        state_bytes + share_bytes + (slab::page::descriptor_bytes(frames as usize) as u64).next_multiple_of(PAGE_SIZE);
     let mut first: Ranges = usable
         .iter()
         .map(|range| part(range, true))
@@ -189,15 +195,20 @@ pub unsafe fn init(usable: &Ranges) {
     );
     host.end -= bytes;
     let state = phys_to_virt(PhysAddr::new(host.end));
+    let shares = state.wrapping_add(state_bytes as usize);
     // SAFETY: 1. RAM of nobody's (caller), cut off from what the lists get. 2. Mapped (below BOOT_MAPPED). 3. Zeroed
-    // before it is a slice.
-    let free_order = unsafe {
-        state.write_bytes(0, state_bytes as usize);
-        core::slice::from_raw_parts_mut(state, frames as usize)
+    // before it is a slice; it begins at a page's border.
+    let (free_order, shares) = unsafe {
+        state.write_bytes(0, (state_bytes + share_bytes) as usize);
+        (
+            core::slice::from_raw_parts_mut(state, frames as usize),
+            core::slice::from_raw_parts(shares.cast::<AtomicU32>(), frames as usize),
+        )
     };
+    SHARES.set(shares);
     let mut buddy = FRAMES.lock();
     buddy.free_order = free_order;
-    buddy.descriptors = NonNull::new(state.wrapping_add(state_bytes as usize));
+    buddy.descriptors = NonNull::new(state.wrapping_add((state_bytes + share_bytes) as usize));
     for range in first {
         buddy.add(range);
     }
@@ -259,6 +270,42 @@ pub unsafe fn free(block: PhysAddr, order: usize) {
     let mut buddy = FRAMES.lock();
     debug_assert!(buddy.order_of_free(block.as_u64()) == 0, "a frame was freed twice");
     buddy.release(block.as_u64(), order);
+}
+
+/// By frame number: how many users a program's frame has besides the first one.
+static SHARES: BootCell<&'static [AtomicU32]> = BootCell::new();
+
+fn shares(frame: PhysAddr) -> &'static AtomicU32 {
+    &SHARES.get().expect("frames are shared after boot")[(frame.as_u64() / PAGE_SIZE) as usize]
+}
+
+/// Counts one more user of a single frame. Each of them gives it back with [`put`].
+#[inline]
+pub fn share(frame: PhysAddr) {
+    shares(frame).fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether a frame has more than one user. Who is the only one may write to it.
+#[inline]
+pub fn is_shared(frame: PhysAddr) -> bool {
+    shares(frame).load(Ordering::Acquire) != 0
+}
+
+/// Gives back one use of a single frame; the last one frees it.
+///
+/// # Safety
+/// As for [`free`], of this user alone.
+pub unsafe fn put(frame: PhysAddr) {
+    let shares = shares(frame);
+    let mut users = shares.load(Ordering::Acquire);
+    while users != 0 {
+        match shares.compare_exchange(users, users - 1, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => users = now,
+        }
+    }
+    // SAFETY: nobody else uses the frame, and this user is the caller's.
+    unsafe { free(frame, 0) };
 }
 
 /// How many frames there are, and how many of them are free.

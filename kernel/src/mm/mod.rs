@@ -6,8 +6,11 @@
 
 pub mod address_space;
 pub mod areas;
+pub mod fault;
 pub mod frames;
 pub mod heap;
+pub mod page_object;
+mod pages;
 pub mod plain;
 pub mod shared;
 pub mod stacks;

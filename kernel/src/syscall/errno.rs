@@ -34,6 +34,23 @@ errors! {
     ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP EOVERFLOW EMSGSIZE EOPNOTSUPP ETIMEDOUT ENOTSOCK
 }
 
+/// What an interrupted call returns: seen to before ring 3, never shown to a program (Linux: include/linux/errno.h).
+impl Errno {
+    /// Begun again, or EINTR where a handler without `SA_RESTART` has run.
+    pub const ERESTARTSYS: Errno = Errno(512);
+    /// Begun again always.
+    pub const ERESTARTNOINTR: Errno = Errno(513);
+    /// Begun again, or EINTR where any handler has run.
+    pub const ERESTARTNOHAND: Errno = Errno(514);
+    /// Gone on with by restart_syscall(2), or EINTR where any handler has run.
+    pub const ERESTART_RESTARTBLOCK: Errno = Errno(516);
+
+    /// The error that a result in rax is.
+    pub fn of_return(value: i64) -> Option<Errno> {
+        (-4095..0).contains(&value).then_some(Errno(-value as u16))
+    }
+}
+
 impl Errno {
     /// The error with this number, as another part of the kernel gives it.
     pub const fn from_number(number: u16) -> Errno {

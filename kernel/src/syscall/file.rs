@@ -454,7 +454,7 @@ pub(super) fn ppoll(
         Some(mask) => Some(mask.read()?),
     };
     let current = Current::get();
-    let blocked = &current.own().blocked;
+    let blocked = &current.blocked;
     let before = blocked.get();
     if let Some(mask) = mask {
         blocked.set(mask & !task::signal::UNBLOCKABLE);

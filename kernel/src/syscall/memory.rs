@@ -5,8 +5,10 @@ use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END};
 use crate::arch::paging::Protection;
 use crate::fs::descriptor::lookup;
 use crate::fs::file::Object;
-use crate::mm::address_space::{Access, Placement, Request, SpaceLimits, page_up, whole_pages};
+use crate::mm::address_space::{Placement, Request, SpaceLimits, page_up, whole_pages};
 use crate::mm::areas::{Backing, Purpose};
+use crate::mm::fault::Access;
+use crate::mm::page_object::PageObject;
 use crate::mm::tasks::Current;
 use linux_raw_sys::general;
 
@@ -38,6 +40,7 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
     let kind = flags & general::MAP_TYPE;
     let backing = match source.as_deref() {
         None if kind != general::MAP_PRIVATE && kind != general::MAP_SHARED => return Err(Errno::EINVAL),
+        None if kind == general::MAP_SHARED => shared_memory(length)?,
         None => Backing::Anonymous,
         Some(file) => {
             match kind {
@@ -53,6 +56,7 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
                 return Err(Errno::EACCES);
             }
             match &file.object {
+                Object::Zero if kind != general::MAP_PRIVATE => shared_memory(length)?,
                 Object::Zero => Backing::Anonymous,
                 Object::Regular(entry) => {
                     let from = usize::try_from(offset).map_err(|_| Errno::EOVERFLOW)?;
@@ -100,6 +104,15 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
         }
     }
     Ok(start as i64)
+}
+
+/// Memory that children of fork(2) will share.
+fn shared_memory(length: u64) -> Result<Backing> {
+    let pages = page_up(length).ok_or(Errno::ENOMEM)? / PAGE;
+    Ok(Backing::Object {
+        object: PageObject::try_new(pages)?,
+        base: 0,
+    })
 }
 
 pub(super) fn munmap(address: u64, length: u64) -> Result<()> {

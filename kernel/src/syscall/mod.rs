@@ -2,7 +2,7 @@
 //!
 //! * [`table`]: which there are.
 //! * [`user`]: arguments; user addresses are claims until a copy has succeeded. [`errno`]: error numbers.
-//! * One file a family: [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`].
+//! * One file a family: [`clone`], [`family`], [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`].
 //!
 //! A call's function checks its arguments in Linux's order, asks the part of the kernel that knows, and copies results
 //! out. It holds no lock when it touches user memory.
@@ -11,6 +11,8 @@ pub mod errno;
 pub mod table;
 pub mod user;
 
+mod clone;
+mod family;
 mod file;
 mod futex;
 mod memory;

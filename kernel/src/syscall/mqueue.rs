@@ -13,7 +13,7 @@ use crate::fs::file::{File, Object, Timespec};
 use crate::fs::mqueue::{QueueFile, namespace};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
-use crate::task::{self, clock};
+use crate::task::{self, clock, signal};
 use crate::user_struct;
 use core::cell::Ref;
 use cpu::atomic::Ordering;
@@ -186,7 +186,7 @@ fn wait(current: &Current, queue: &Queue, ticket: &Ticket, deadline: Option<u64>
         }
         if current.signal_pending() {
             current.cancel_sleep();
-            return Errno::EINTR;
+            return signal::interrupted(current, Errno::ERESTARTSYS);
         }
         if task::schedule_until(deadline) {
             return Errno::ETIMEDOUT;

@@ -14,7 +14,10 @@ use cpu::atomic::Ordering;
 use linux_raw_sys::general::{self, rlimit64, rusage};
 
 pub(super) fn exit(status: i32) -> Result<Infallible> {
-    Current::get().process.end_with(Exit::Code(status as u8));
+    let current = Current::get();
+    if current.tid == current.process.pid {
+        current.process.set_first_status(status as u8);
+    }
     exit::exit_task()
 }
 
@@ -261,7 +264,7 @@ pub(super) fn times(to: UserPtr<Times>) -> Result<i64> {
         to.write(&Times {
             user: ticks(now - Current::get().process.started),
             system: 0,
-            children_user: 0,
+            children_user: ticks(Current::get().process.children_time.load(Ordering::Relaxed)),
             children_system: 0,
         })?;
     }
@@ -275,18 +278,23 @@ pub(super) fn getrusage(who: i32, to: UserPtr<rusage>) -> Result<()> {
     const THREAD: i32 = general::RUSAGE_THREAD as i32;
     const CHILDREN: i32 = general::RUSAGE_CHILDREN;
     let (nanoseconds, faults) = match who {
-        SELF | THREAD => (
-            clock::monotonic() - process.started,
-            process.minor_faults.load(Ordering::Relaxed),
+        SELF | THREAD => (process.lived(), process.minor_faults.load(Ordering::Relaxed)),
+        CHILDREN => (
+            process.children_time.load(Ordering::Relaxed),
+            process.children_faults.load(Ordering::Relaxed),
         ),
-        CHILDREN => (0, 0),
         _ => return Err(Errno::EINVAL),
     };
+    to.write(&usage(nanoseconds, faults))
+}
+
+/// What `nanoseconds` of run time and `faults` page faults are as a `struct rusage`.
+pub(super) fn usage(nanoseconds: u64, faults: u64) -> rusage {
     let time = |nanoseconds: u64| general::__kernel_old_timeval {
         tv_sec: (nanoseconds / clock::SECOND) as i64,
         tv_usec: (nanoseconds % clock::SECOND / 1000) as i64,
     };
-    to.write(&rusage {
+    rusage {
         ru_utime: time(nanoseconds),
         ru_stime: time(0),
         ru_maxrss: 0,
@@ -303,5 +311,5 @@ pub(super) fn getrusage(who: i32, to: UserPtr<rusage>) -> Result<()> {
         ru_nsignals: 0,
         ru_nvcsw: 0,
         ru_nivcsw: 0,
-    })
+    }
 }

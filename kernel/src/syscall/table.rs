@@ -5,7 +5,7 @@
 //! the list is made from the rows as they stand, one a line.
 
 use super::user::{Argument, Return};
-use super::{file, futex, memory, mqueue, process, signal, system, time, unknown};
+use super::{clone, family, file, futex, memory, mqueue, process, signal, system, time, unknown};
 use crate::arch::SyscallFn;
 use linux_raw_sys::general;
 
@@ -53,7 +53,10 @@ const fn all_holes() -> [SyscallFn; LENGTH] {
 
 /// Makes the entry functions, each with its arguments taken from the registers in order, and the two tables.
 macro_rules! calls {
-    ($($number:ident $name:ident = $function:path, ($($argument:literal)*) $completeness:expr;)*) => {
+    (
+        all registers { $($all_number:ident $all_name:ident = $all_function:path, $all_completeness:expr;)* }
+        $($number:ident $name:ident = $function:path, ($($argument:literal)*) $completeness:expr;)*
+    ) => {
         /// The entry functions: what a register holds, as the arguments' types want it, and the result as rax.
         mod entry {
             use super::*;
@@ -70,6 +73,7 @@ macro_rules! calls {
         pub static TABLE: [SyscallFn; LENGTH] = {
             let mut table = all_holes();
             $(table[general::$number as usize] = entry::$name;)*
+            $(table[general::$all_number as usize] = $all_function;)*
             table
         };
 
@@ -79,15 +83,29 @@ macro_rules! calls {
                 number: general::$number as usize,
                 name: stringify!($name),
             },)*
+            $(Row {
+                number: general::$all_number as usize,
+                name: stringify!($all_name),
+            },)*
         ];
 
         $(const _: Completeness = $completeness;)*
+        $(const _: Completeness = $all_completeness;)*
     };
 }
 
 use Completeness::{Full, Partial};
 
 calls! {
+    all registers {
+    __NR_rt_sigreturn rt_sigreturn = clone::rt_sigreturn, Full;
+    __NR_clone clone = clone::clone, Partial("namespaces; handlers shared between processes; pidfds");
+    __NR_fork fork = clone::fork, Full;
+    __NR_vfork vfork = clone::vfork, Full;
+    __NR_execve execve = clone::execve, Partial("dynamic programs; a thread that is not the first keeps its number");
+    __NR_sigaltstack sigaltstack = clone::sigaltstack, Full;
+    __NR_clone3 clone3 = clone::clone3, Partial("as clone; set_tid; cgroups");
+    }
     __NR_read read = file::read, (0 1 2) Full;
     __NR_write write = file::write, (0 1 2) Full;
     __NR_open open = file::open, (0 1 2) Partial("making and writing files: the tree is read-only");
@@ -101,7 +119,7 @@ calls! {
     __NR_mprotect mprotect = memory::mprotect, (0 1 2) Partial("PROT_GROWSDOWN reaches no further than the range");
     __NR_munmap munmap = memory::munmap, (0 1) Full;
     __NR_brk brk = memory::brk, (0) Full;
-    __NR_rt_sigaction rt_sigaction = signal::rt_sigaction, (0 1 2 3) Partial("handlers are kept, not called");
+    __NR_rt_sigaction rt_sigaction = signal::rt_sigaction, (0 1 2 3) Full;
     __NR_rt_sigprocmask rt_sigprocmask = signal::rt_sigprocmask, (0 1 2 3) Full;
     __NR_ioctl ioctl = file::ioctl, (0 1 2) Partial("TCGETS and TIOCGWINSZ of a terminal only");
     __NR_pread64 pread64 = file::pread64, (0 1 2 3) Full;
@@ -114,10 +132,12 @@ calls! {
     __NR_madvise madvise = memory::madvise, (0 1 2) Partial("only DONTNEED and FREE do something");
     __NR_dup dup = file::dup, (0) Full;
     __NR_dup2 dup2 = file::dup2, (0 1) Full;
+    __NR_pause pause = signal::pause, () Full;
     __NR_nanosleep nanosleep = time::nanosleep, (0 1) Full;
     __NR_getpid getpid = process::getpid, () Full;
     __NR_exit exit = process::exit, (0) Full;
-    __NR_kill kill = signal::kill, (0 1) Partial("process groups");
+    __NR_wait4 wait4 = family::wait4, (0 1 2 3) Full;
+    __NR_kill kill = signal::kill, (0 1) Full;
     __NR_uname uname = system::uname, (0) Full;
     __NR_fcntl fcntl = file::fcntl, (0 1 2) Partial("locks, owners, leases, seals");
     __NR_getcwd getcwd = file::getcwd, (0 1) Partial("the working directory is always /");
@@ -133,13 +153,22 @@ calls! {
     __NR_geteuid geteuid = process::geteuid, () Full;
     __NR_getegid getegid = process::getegid, () Full;
     __NR_getppid getppid = process::getppid, () Full;
+    __NR_setpgid setpgid = family::setpgid, (0 1) Full;
+    __NR_getpgrp getpgrp = family::getpgrp, () Full;
+    __NR_setsid setsid = family::setsid, () Full;
+    __NR_getpgid getpgid = family::getpgid, (0) Full;
+    __NR_getsid getsid = family::getsid, (0) Full;
     __NR_rt_sigpending rt_sigpending = signal::rt_sigpending, (0 1) Full;
+    __NR_rt_sigtimedwait rt_sigtimedwait = signal::rt_sigtimedwait, (0 1 2 3) Full;
+    __NR_rt_sigqueueinfo rt_sigqueueinfo = signal::rt_sigqueueinfo, (0 1 2) Full;
+    __NR_rt_sigsuspend rt_sigsuspend = signal::rt_sigsuspend, (0 1) Full;
     __NR_arch_prctl arch_prctl = process::arch_prctl, (0 1) Partial("the bases of fs and gs only");
     __NR_setrlimit setrlimit = process::setrlimit, (0 1) Full;
     __NR_gettid gettid = process::gettid, () Full;
     __NR_tkill tkill = signal::tkill, (0 1) Full;
+    __NR_restart_syscall restart_syscall = time::restart_syscall, () Full;
     __NR_time time = time::time, (0) Full;
-    __NR_futex futex = futex::futex, (0 1 2 3 4 5) Partial("for one task: nobody to wake, requeue or lend a lock to");
+    __NR_futex futex = futex::futex, (0 1 2 3 4 5) Partial("locks that lend priority (PI)");
     __NR_sched_getaffinity sched_getaffinity = process::sched_getaffinity, (0 1 2) Full;
     __NR_set_tid_address set_tid_address = process::set_tid_address, (0) Full;
     __NR_clock_gettime clock_gettime = time::clock_gettime, (0 1) Partial("CPU-time clocks show the time since the start");
@@ -152,6 +181,7 @@ calls! {
     __NR_mq_timedsend mq_timedsend = mqueue::mq_timedsend, (0 1 2 3 4) Full;
     __NR_mq_timedreceive mq_timedreceive = mqueue::mq_timedreceive, (0 1 2 3 4) Full;
     __NR_mq_getsetattr mq_getsetattr = mqueue::mq_getsetattr, (0 1 2) Full;
+    __NR_waitid waitid = family::waitid, (0 1 2 3 4) Partial("pidfds");
     __NR_openat openat = file::openat, (0 1 2 3) Partial("making and writing files: the tree is read-only");
     __NR_newfstatat newfstatat = file::newfstatat, (0 1 2 3) Full;
     __NR_readlinkat readlinkat = file::readlinkat, (0 1 2 3) Full;
@@ -159,6 +189,7 @@ calls! {
     __NR_ppoll ppoll = file::ppoll, (0 1 2 3 4) Partial("the rest of the timeout is not written back");
     __NR_set_robust_list set_robust_list = process::set_robust_list, (0 1) Full;
     __NR_dup3 dup3 = file::dup3, (0 1 2) Full;
+    __NR_rt_tgsigqueueinfo rt_tgsigqueueinfo = signal::rt_tgsigqueueinfo, (0 1 2 3) Full;
     __NR_prlimit64 prlimit64 = process::prlimit64, (0 1 2 3) Partial("other processes");
     __NR_getcpu getcpu = process::getcpu, (0 1) Full;
     __NR_getrandom getrandom = system::getrandom, (0 1 2) Full;

@@ -4,7 +4,8 @@ use super::errno::{Errno, Result};
 use super::user::UserPtr;
 use crate::fs::file::Timespec;
 use crate::mm::tasks::Current;
-use crate::task::{self, clock};
+use crate::task::deliver::Restart;
+use crate::task::{self, clock, signal};
 use crate::user_struct;
 use linux_raw_sys::general;
 
@@ -86,22 +87,40 @@ pub(super) fn clock_nanosleep(id: u32, flags: u32, wanted: UserPtr<Timespec>, re
         return sleep(wanted, rest);
     }
     let wait = wanted.to_nanoseconds()?.saturating_sub(now);
-    sleep_until(clock::monotonic().saturating_add(wait)).map_err(|_| Errno::EINTR)
+    let current = Current::get();
+    sleep_until(&current, clock::monotonic().saturating_add(wait))
+        .map_err(|_| signal::interrupted(&current, Errno::ERESTARTNOHAND))
 }
 
 fn sleep(wanted: Timespec, rest: UserPtr<Timespec>) -> Result<()> {
     let deadline = clock::monotonic().saturating_add(wanted.to_nanoseconds()?);
-    sleep_until(deadline).or_else(|left| {
+    sleep_restartable(deadline, rest)
+}
+
+/// Sleeps until then; interrupted, leaves what is left in `rest`, and how to go on.
+fn sleep_restartable(deadline: u64, rest: UserPtr<Timespec>) -> Result<()> {
+    let current = Current::get();
+    sleep_until(&current, deadline).or_else(|left| {
         if let Some(rest) = rest.optional() {
             rest.write(&Timespec::from_nanoseconds(left))?;
         }
-        Err(Errno::EINTR)
+        let rest = rest.address();
+        current.own().restart.set(Restart::Sleep { deadline, rest });
+        Err(signal::interrupted(&current, Errno::ERESTART_RESTARTBLOCK))
     })
 }
 
+/// Goes on with the call that a signal without a handler has interrupted.
+pub(super) fn restart_syscall() -> Result<i64> {
+    match Current::get().own().restart.replace(Restart::None) {
+        Restart::None => Err(Errno::EINTR),
+        Restart::Sleep { deadline, rest } => sleep_restartable(deadline, UserPtr::new(rest)).map(|()| 0),
+        Restart::Futex(wait) => super::futex::wait(wait).map(|()| 0),
+    }
+}
+
 /// Sleeps until then; a signal ends it with what is left.
-fn sleep_until(deadline: u64) -> core::result::Result<(), u64> {
-    let current = Current::get();
+fn sleep_until(current: &Current, deadline: u64) -> core::result::Result<(), u64> {
     loop {
         current.prepare_to_sleep();
         if current.signal_pending() {

@@ -6,8 +6,10 @@
 
 use super::exit::{self, Exit};
 use super::process::Process;
+use super::signal::{Info, Signal};
 use super::table::printable;
-use super::{accounts, clock, schedule, schedule_until, spawn, system};
+use super::task::existing;
+use super::{accounts, clock, family, schedule, schedule_until, signal, spawn, system, table};
 use crate::arch;
 use crate::control;
 use crate::exec::{self, Strings};
@@ -38,6 +40,7 @@ pub fn run() {
         arch::tsc::khz()
     );
     let before = accounts::Snapshot::take();
+    let tasks = existing();
     let Ok(program) = spawn(b"program", init.tid, system().cgroup, start_program) else {
         panic!("too little memory to start the first program");
     };
@@ -46,6 +49,7 @@ pub fn run() {
         Exit::Signal(signal) => control!("exit signal={}", signal.number()),
     }
     drop(program);
+    end_the_rest(&init, tasks);
     arch::qemu::exit(accounts::report(before));
 }
 
@@ -62,6 +66,21 @@ fn wait_for(init: &Current, process: &Shared<Process>) -> Exit {
             Some(_) => _ = schedule_until(Some(clock::monotonic() + 1_000_000)),
             None => schedule(),
         }
+    }
+}
+
+/// Ends what the program has left running, and waits until no more tasks exist than there were before it.
+fn end_the_rest(init: &Current, tasks: u64) {
+    while existing() != tasks {
+        let mut last = family::INIT;
+        while let Some(process) = table::next_process(last) {
+            last = process.pid;
+            if process.is_program() {
+                _ = signal::send_to_process(&process, Info::kernel(Signal::SIGKILL));
+            }
+        }
+        init.prepare_to_wait();
+        schedule_until(Some(clock::monotonic() + 1_000_000));
     }
 }
 

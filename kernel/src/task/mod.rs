@@ -9,12 +9,19 @@
 
 mod accounts;
 pub mod clock;
+pub mod clone;
 pub mod credentials;
+pub mod deliver;
 pub mod exit;
+pub mod family;
+pub mod futex;
 mod init;
+pub mod pending;
 pub mod process;
+mod robust;
 pub mod scheduler;
 pub mod signal;
+pub mod stopping;
 pub mod table;
 #[allow(clippy::module_inception, reason = "a file is a noun, and this noun is the task")]
 pub mod task;
@@ -24,12 +31,13 @@ pub use task::{Pid, Private, Task, work};
 
 use crate::arch::once::BootCell;
 use crate::arch::{Trap, TrapFrame};
+use crate::mm::fault::Refused;
 use crate::mm::shared::{OutOfMemory, Shared};
 use crate::mm::tasks::{self, Current};
 use crate::options::Options;
 use memcg::{Accounting, Cgroup};
 use process::Process;
-use signal::Signal;
+use signal::{Info, Signal};
 
 /// What the whole system runs under: made once by boot.
 pub struct System {
@@ -134,11 +142,11 @@ pub fn tick() {
     }
 }
 
-/// What is to be done before the running task goes to ring 3 with `_frame`: a reschedule, signals.
-pub fn exit_to_user_work(_frame: &mut TrapFrame) {
+/// What is to be done before the running task goes to ring 3 with `frame`: a reschedule, signals.
+pub fn exit_to_user_work(frame: &mut TrapFrame) {
     let current = Current::get();
     if current.take_work() & work::SIGNAL != 0 {
-        signal::deliver(&current);
+        deliver::deliver(&current, frame);
     }
     if cpu::preempt::need_resched() {
         schedule();
@@ -148,25 +156,44 @@ pub fn exit_to_user_work(_frame: &mut TrapFrame) {
 /// A fault of ring 3 that is none of the kernel's to mend: a signal.
 pub fn user_fault(trap: Trap) {
     let current = Current::get();
-    let signal = match trap.vector {
-        0 | 16 | 19 => Signal::SIGFPE,
-        1 | 3 => Signal::SIGTRAP,
-        6 => Signal::SIGILL,
-        17 => Signal::SIGBUS,
-        _ => Signal::SIGSEGV,
-    };
-    log::warn!(
-        "{} ({}): exception {} at {:#x}, address {:#x}, error {:#x}, stack {:#x}: signal {}",
-        table::printable(&current.process.name()),
-        current.tid,
-        trap.vector,
-        trap.frame.rip,
-        trap.address,
-        trap.error,
-        trap.frame.rsp,
-        signal.number(),
-    );
-    signal::force(&current, signal);
+    let info = fault_info(&current, &trap);
+    let signal = info.signal();
+    if current.process.signals.action(signal).handler <= 1 {
+        log::warn!(
+            "{} ({}): exception {} at {:#x}, address {:#x}, error {:#x}, stack {:#x}: signal {}",
+            table::printable(&current.process.name()),
+            current.tid,
+            trap.vector,
+            trap.frame.rip,
+            trap.address,
+            trap.error,
+            trap.frame.rsp,
+            signal.number(),
+        );
+    }
+    let address = if trap.vector == 14 { trap.address } else { 0 };
+    current.own().last_fault.set((trap.vector.into(), trap.error, address));
+    signal::force(&current, info);
+}
+
+/// The signal of a fault and what it carries, as Linux has them on x86.
+fn fault_info(current: &Current, trap: &Trap) -> Info {
+    use linux_raw_sys::general;
+    let fault = |signal, code: u32| Info::fault(signal, code as i32, trap.address);
+    match trap.vector {
+        0 => fault(Signal::SIGFPE, general::FPE_INTDIV),
+        16 | 19 => fault(Signal::SIGFPE, general::FPE_FLTINV),
+        1 => fault(Signal::SIGTRAP, general::TRAP_TRACE),
+        3 => Info::kernel(Signal::SIGTRAP),
+        6 => fault(Signal::SIGILL, general::ILL_ILLOPN),
+        17 => fault(Signal::SIGBUS, general::BUS_ADRALN),
+        14 => match current.space().refusal(trap.address) {
+            Refused::NoPage => fault(Signal::SIGBUS, general::BUS_ADRERR),
+            Refused::NoArea => fault(Signal::SIGSEGV, general::SEGV_MAPERR),
+            _ => fault(Signal::SIGSEGV, general::SEGV_ACCERR),
+        },
+        _ => Info::kernel(Signal::SIGSEGV),
+    }
 }
 
 /// No frame is left for the running program: it gets SIGKILL, and the log names it.
@@ -182,7 +209,7 @@ pub fn kill_for_memory(current: &Current) {
             .as_ref()
             .map_or(0, |space| space.pages() * 4),
     );
-    signal::send(current, Signal::SIGKILL);
+    signal::kill_task(current);
 }
 
 /// The running task's program, for reports; `None` before the first task.

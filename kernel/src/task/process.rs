@@ -2,7 +2,8 @@
 
 use super::credentials::{Credentials, Limits};
 use super::exit::Exit;
-use super::signal::Signals;
+use super::signal::{Signal, Signals};
+use super::stopping::Stopping;
 use super::task::Pid;
 use crate::mm::shared::{OutOfMemory, Shared};
 use arrayvec::ArrayVec;
@@ -21,6 +22,23 @@ pub struct Process {
     pub pid: Pid,
     /// Its parent's number; 1 once the parent has ended. Read without a lock.
     parent: AtomicU32,
+    /// Its process group. Changed under the table's lock, as the session.
+    group: AtomicU32,
+    /// Its session.
+    session: AtomicU32,
+    /// What its parent gets when it ends (0: nothing). Immutable but for execve(2) and orphans.
+    pub exit_signal: AtomicU32,
+    /// Tasks that have not begun to end.
+    live: AtomicU32,
+    /// Whether it has ended and waits for its parent. Changed under the table's lock.
+    zombie: AtomicU32,
+    /// Whether it has run execve(2): then its group is its own business.
+    pub executed: AtomicU32,
+    /// The status with which its first task ended.
+    first_status: AtomicU32,
+    /// Nanoseconds that children lived for which it waited, and their page faults.
+    pub children_time: AtomicU64,
+    pub children_faults: AtomicU64,
     /// The program's name.
     name: SpinLock<Name>,
     /// User and groups.
@@ -31,9 +49,13 @@ pub struct Process {
     pub umask: AtomicU32,
     /// Signal handling.
     pub signals: Signals,
+    /// Whether it stands still.
+    pub stopping: Stopping,
+    /// Nanoseconds since boot at its end; 0 before.
+    ended: AtomicU64,
     /// How it ended; `None` while it lives.
     exit: SpinLock<Option<Exit>>,
-    /// The program's path, for /proc/self/exe.
+    /// The program's path, for /proc/self/exe. `None` for the kernel's own.
     executable: SpinLock<Option<Shared<alloc::vec::Vec<u8>>>>,
     /// Nanoseconds since boot at its start. Immutable.
     pub started: u64,
@@ -49,17 +71,117 @@ impl Process {
         Shared::try_new(Process {
             pid,
             parent: AtomicU32::new(parent),
+            group: AtomicU32::new(pid),
+            session: AtomicU32::new(pid),
+            exit_signal: AtomicU32::new(Signal::SIGCHLD.number().into()),
+            live: AtomicU32::new(1),
+            zombie: AtomicU32::new(0),
+            executed: AtomicU32::new(0),
+            first_status: AtomicU32::new(0),
+            children_time: AtomicU64::new(0),
+            children_faults: AtomicU64::new(0),
             name: SpinLock::new(10, shortened(name)),
             credentials: SpinLock::new(11, Credentials::ROOT),
             limits: SpinLock::new(12, Limits::initial()),
             umask: AtomicU32::new(0o022),
             signals: Signals::new(),
+            stopping: Stopping::new(),
+            ended: AtomicU64::new(0),
             exit: SpinLock::new(14, None),
             executable: SpinLock::new(15, None),
             started: super::clock::monotonic(),
             tasks: AtomicU32::new(0),
             minor_faults: AtomicU64::new(0),
         })
+    }
+
+    /// A child of this process: the same user, limits, group, program and signal handling.
+    pub fn fork(&self, pid: Pid, parent: Pid, exit_signal: u32) -> Result<Shared<Process>, OutOfMemory> {
+        let child = Process::try_new(pid, parent, &self.name())?;
+        child.group.store(self.group(), Ordering::Relaxed);
+        child.session.store(self.session(), Ordering::Relaxed);
+        child.exit_signal.store(exit_signal, Ordering::Relaxed);
+        *child.credentials.lock() = self.credentials();
+        *child.limits.lock() = *self.limits.lock();
+        child.umask.store(self.umask.load(Ordering::Relaxed), Ordering::Relaxed);
+        child.signals.inherit(&self.signals);
+        *child.executable.lock() = self.executable();
+        Ok(child)
+    }
+
+    /// Its process group.
+    pub fn group(&self) -> Pid {
+        self.group.load(Ordering::Relaxed)
+    }
+
+    /// Its session.
+    pub fn session(&self) -> Pid {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// Moves it to another group and session. Under the table's lock.
+    pub(super) fn set_group(&self, group: Pid, session: Pid) {
+        self.group.store(group, Ordering::Relaxed);
+        self.session.store(session, Ordering::Relaxed);
+    }
+
+    /// Gives it to another parent. Under the table's lock.
+    pub(super) fn set_parent(&self, parent: Pid) {
+        self.parent.store(parent, Ordering::Relaxed);
+    }
+
+    /// Notes when it ended.
+    pub(super) fn note_end(&self, now: u64) {
+        self.ended.store(now, Ordering::Relaxed);
+    }
+
+    /// Nanoseconds that it has lived.
+    pub fn lived(&self) -> u64 {
+        let until = match self.ended.load(Ordering::Relaxed) {
+            0 => super::clock::monotonic(),
+            ended => ended,
+        };
+        until - self.started
+    }
+
+    /// Whether it runs a program, and is not the kernel's own.
+    pub fn is_program(&self) -> bool {
+        self.executable.lock().is_some()
+    }
+
+    /// Whether it has ended and waits for its parent.
+    pub fn is_zombie(&self) -> bool {
+        self.zombie.load(Ordering::Acquire) != 0
+    }
+
+    /// See [`Process::is_zombie`]. Under the table's lock.
+    pub(super) fn become_zombie(&self) {
+        self.zombie.store(1, Ordering::Release);
+    }
+
+    /// Counts a task that begins.
+    pub(super) fn add_live(&self) {
+        self.live.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tasks that have not begun to end.
+    pub fn live(&self) -> u32 {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// A task begins to end; whether it is the last one.
+    pub(super) fn end_live(&self) -> bool {
+        self.live.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Notes the status of its first task.
+    pub fn set_first_status(&self, status: u8) {
+        self.first_status.store(status.into(), Ordering::Relaxed);
+    }
+
+    /// The status of its first task.
+    pub fn first_status(&self) -> u8 {
+        self.first_status.load(Ordering::Relaxed) as u8
     }
 
     /// The parent's number.

@@ -112,7 +112,7 @@ fn choose(preempted: bool) {
     });
 }
 
-/// Makes a new task runnable on this CPU.
+/// Makes a new task runnable on this CPU. It gets its turn: who made it goes on.
 pub(super) fn enqueue_new(task: &'static Task) {
     cpu::without_interrupts(|_| {
         let mut queue = CPUS[cpu::id()].queue.lock();
@@ -120,7 +120,6 @@ pub(super) fn enqueue_new(task: &'static Task) {
         task.set_state(State::Runnable);
         task.set_queued(true);
         queue.push_back(task);
-        preempt::set_need_resched();
     });
 }
 

@@ -1,21 +1,23 @@
-//! Signals: what is pending, what a program wants done about it, and the default actions (signal(7)).
+//! Signals: their numbers, what a program wants done about them, and how they are sent (signal(7)).
 //!
-//! A signal is a bit in a pending set: the task's for faults and tgkill, the process's for kill. Sending sets the bit,
-//! marks the task and wakes it; the task acts before it goes back to ring 3.
+//! A signal waits in a line ([`Pending`]): the task's for faults and tgkill, the process's for kill. Sending adds it there,
+//! marks a task that does not block it, and wakes that task; it acts before it goes back to ring 3
+//! ([`deliver`](super::deliver)).
 //!
-//! Default actions end the process or do nothing; nothing stops and continues yet. A program's handlers are kept for
-//! sigaction(2) but not called: such a signal ends the program, with a line on the log.
-//!
-//! **Lock order.** The actions' lock (rank 13) is taken alone.
+//! **Lock order.** Sending happens under the table's lock (5). The actions' lock (13) is taken alone, a line's (17) below
+//! it.
 
-use super::exit::{self, Exit};
-use super::table;
+use super::process::Process;
+use super::stopping;
+use super::table::{TABLE, Table};
 use super::task::{Task, work};
 use crate::mm::tasks::Current;
+use crate::syscall::errno::{Errno, Result};
 use crate::user_struct;
 use cpu::SpinLock;
-use cpu::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general;
+
+pub use super::pending::{Info, Pending};
 
 /// Number of signals (`_NSIG`).
 pub const COUNT: u32 = general::_NSIG;
@@ -35,7 +37,7 @@ macro_rules! signals {
 }
 signals! {
     SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGSEGV SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGWINCH
-    SIGPIPE
+    SIGPIPE SIGALRM SIGVTALRM SIGPROF SIGSYS
 }
 
 impl Signal {
@@ -49,17 +51,35 @@ impl Signal {
     }
     /// Its bit in a set.
     pub fn bit(self) -> u64 {
+        self.set()
+    }
+    const fn set(self) -> u64 {
         1 << (self.0 - 1)
     }
     /// The lowest signal of a set.
-    fn lowest(set: u64) -> Option<Signal> {
+    pub(super) fn lowest(set: u64) -> Option<Signal> {
         Signal::new(set.trailing_zeros() + 1)
     }
     /// Whether nothing happens by default.
-    fn ignored_by_default(self) -> bool {
+    pub(super) fn ignored_by_default(self) -> bool {
         [Signal::SIGCHLD, Signal::SIGCONT, Signal::SIGURG, Signal::SIGWINCH].contains(&self)
     }
 }
+
+impl Signal {
+    /// Whether each one sent is acted on.
+    pub fn is_realtime(self) -> bool {
+        self.0 >= 32
+    }
+    /// Whether the process stops by default.
+    pub(super) fn stops(self) -> bool {
+        STOPS & self.bit() != 0
+    }
+}
+
+/// Signals that stop a process.
+pub(super) const STOPS: u64 =
+    Signal::SIGSTOP.set() | Signal::SIGTSTP.set() | Signal::SIGTTIN.set() | Signal::SIGTTOU.set();
 
 /// Signals that can be neither blocked, ignored nor handled.
 pub const UNBLOCKABLE: u64 = (1 << (general::SIGKILL - 1)) | (1 << (general::SIGSTOP - 1));
@@ -79,19 +99,20 @@ user_struct! {
 }
 
 impl Action {
-    const DEFAULT: Action = Action {
+    pub(super) const DEFAULT: Action = Action {
         handler: 0,
         flags: 0,
         restorer: 0,
         mask: 0,
     };
     /// The handler's value for 'ignore' (`SIG_IGN`).
-    const IGNORE: u64 = 1;
+    pub(super) const IGNORE: u64 = 1;
 }
 
 /// The signal state that a process's tasks share.
 pub struct Signals {
-    pending: AtomicU64,
+    /// What waits for any of the tasks.
+    pub pending: Pending,
     actions: SpinLock<[Action; COUNT as usize]>,
 }
 
@@ -99,14 +120,15 @@ impl Signals {
     /// Nothing pending, everything by default.
     pub const fn new() -> Signals {
         Signals {
-            pending: AtomicU64::new(0),
+            pending: Pending::new(),
             actions: SpinLock::new(13, [Action::DEFAULT; COUNT as usize]),
         }
     }
 
-    /// The process's pending signals.
-    pub fn pending(&self) -> u64 {
-        self.pending.load(Ordering::Acquire)
+    /// What is done about signals becomes as with `parent`.
+    pub fn inherit(&self, parent: &Signals) {
+        let actions = *parent.actions.lock();
+        *self.actions.lock() = actions;
     }
 
     /// What is done about `signal`.
@@ -131,71 +153,129 @@ impl Signals {
         }
     }
 
-    fn ignores(&self, signal: Signal) -> bool {
+    /// Whether nothing is done about `signal`.
+    pub fn ignores(&self, signal: Signal) -> bool {
         match self.action(signal).handler {
             0 => signal.ignored_by_default(),
             handler => handler == Action::IGNORE,
         }
     }
+
+    /// Whether children that end leave nothing to wait for.
+    pub(super) fn wants_no_zombies(&self) -> bool {
+        let action = self.action(Signal::SIGCHLD);
+        action.handler == Action::IGNORE || action.flags & u64::from(general::SA_NOCLDWAIT) != 0
+    }
+
+    /// Whether children that stop or go on are not to be told of.
+    pub(super) fn wants_no_stops(&self) -> bool {
+        let action = self.action(Signal::SIGCHLD);
+        action.handler == Action::IGNORE || action.flags & u64::from(general::SA_NOCLDSTOP) != 0
+    }
 }
 
-/// Sends `signal` to one task.
-pub fn send(task: &Task, signal: Signal) {
-    if task.process.signals.ignores(signal) {
-        return;
+/// Whether the task would do nothing about `signal`: then it is not even noted. What is blocked may be waited for.
+fn is_lost(task: &Task, signal: Signal) -> bool {
+    (task.blocked.get() | task.awaited.get()) & signal.bit() == 0 && task.process.signals.ignores(signal)
+}
+
+/// What sending does besides: SIGCONT and the stopping signals cancel each other.
+fn prepare(table: &Table, process: &Process, signal: Signal) {
+    let forget = |set| {
+        process.signals.pending.forget(set);
+        table.tasks_of(process.pid).for_each(|task| task.pending.forget(set));
+    };
+    if signal == Signal::SIGCONT {
+        forget(STOPS);
+        if process.stopping.resume() {
+            stopping::wake_all(table, process.pid);
+        }
+    } else if signal.stops() {
+        forget(Signal::SIGCONT.bit());
     }
-    task.set_pending(signal);
+}
+
+/// Makes a task look at its signals: at once, if it sleeps.
+fn alert(task: &Task) {
     task.add_work(work::SIGNAL);
     super::wake_interruptible(task);
 }
 
-/// Makes a fault's signal end the process even where it is blocked or ignored, as on Linux.
-pub fn force(current: &Current, signal: Signal) {
-    let signals = &current.process.signals;
-    let blocked = current.own().blocked.get() & signal.bit() != 0;
-    if blocked || signals.ignores(signal) {
-        signals.set_action(signal, Action::DEFAULT);
-        current.own().blocked.set(current.own().blocked.get() & !signal.bit());
+/// Makes a task end.
+pub(super) fn kill_task(task: &Task) {
+    task.pending.add_bit(Signal::SIGKILL);
+    task.add_work(work::SIGNAL);
+    super::wake(task);
+}
+
+/// Sends a signal to a process. EAGAIN where a real-time signal finds no room.
+pub fn send_to_process(process: &Process, info: Info) -> Result<()> {
+    send_to_process_locked(&TABLE.lock(), process, info)
+}
+
+/// As [`send_to_process`], under the table's lock.
+pub(super) fn send_to_process_locked(table: &Table, process: &Process, info: Info) -> Result<()> {
+    let signal = info.signal();
+    prepare(table, process, signal);
+    if signal == Signal::SIGKILL {
+        table.tasks_of(process.pid).for_each(|task| kill_task(task));
+        return Ok(());
     }
-    current.set_pending(signal);
+    let Some(first) = table.tasks_of(process.pid).next() else {
+        return Ok(());
+    };
+    if is_lost(first, signal) {
+        return Ok(());
+    }
+    let limit = process.limit(general::RLIMIT_SIGPENDING);
+    process.signals.pending.add(info, limit).map_err(|_| Errno::EAGAIN)?;
+    if let Some(task) = table
+        .tasks_of(process.pid)
+        .find(|task| task.blocked.get() & signal.bit() == 0)
+    {
+        alert(task);
+    }
+    Ok(())
+}
+
+/// Sends a signal to one task. EAGAIN where a real-time signal finds no room.
+pub fn send_to_task(task: &Task, info: Info) -> Result<()> {
+    let signal = info.signal();
+    let table = TABLE.lock();
+    prepare(&table, &task.process, signal);
+    if signal == Signal::SIGKILL {
+        table.tasks_of(task.process.pid).for_each(|task| kill_task(task));
+        return Ok(());
+    }
+    drop(table);
+    if is_lost(task, signal) {
+        return Ok(());
+    }
+    let limit = task.process.limit(general::RLIMIT_SIGPENDING);
+    task.pending.add(info, limit).map_err(|_| Errno::EAGAIN)?;
+    if task.blocked.get() & signal.bit() == 0 {
+        alert(task);
+    }
+    Ok(())
+}
+
+/// Sends the running task a fault's signal: it ends the process even where it is blocked or ignored, as on Linux.
+pub fn force(current: &Current, info: Info) {
+    let signal = info.signal();
+    let signals = &current.process.signals;
+    let blocked = current.blocked.get();
+    if blocked & signal.bit() != 0 || signals.action(signal).handler == Action::IGNORE {
+        signals.set_action(signal, Action::DEFAULT);
+        current.blocked.set(blocked & !signal.bit());
+    }
+    // Without room the bit alone is enough: a fault's signal is a standard one.
+    _ = current.pending.add(info, u64::MAX);
     current.add_work(work::SIGNAL);
 }
 
-/// Acts on the running task's pending signals; comes back when none is left that is not blocked.
-pub fn deliver(current: &Current) {
-    while let Some(signal) = take(current) {
-        let action = current.process.signals.action(signal);
-        match action.handler {
-            Action::IGNORE => {}
-            0 if signal.ignored_by_default() => {}
-            0 => exit::exit_group(Exit::Signal(signal)),
-            _ => {
-                let name = current.process.name();
-                log::error!(
-                    "{} ({}): signal {} has a handler, and handlers are not called yet: the program ends",
-                    table::printable(&name),
-                    current.tid,
-                    signal.0
-                );
-                exit::exit_group(Exit::Signal(signal));
-            }
-        }
-    }
-}
-
-/// Takes the next signal to act on: SIGKILL before all others, then by number.
-fn take(current: &Current) -> Option<Signal> {
-    let wanted = current.pending_signals() & !current.own().blocked.get();
-    let signal = match wanted & Signal::SIGKILL.bit() {
-        0 => Signal::lowest(wanted)?,
-        _ => Signal::SIGKILL,
-    };
-    let sets = [&current.pending, &current.process.signals.pending];
-    for set in sets {
-        let mut old = set.load(Ordering::Acquire);
-        while let Err(now) = set.compare_exchange(old, old & !signal.bit(), Ordering::AcqRel, Ordering::Acquire) {
-            old = now;
-        }
-    }
-    Some(signal)
+/// What a call returns that a signal has interrupted: `errno`, one of `ERESTART*`, which is seen to before ring 3.
+#[cold]
+pub fn interrupted(current: &Current, errno: Errno) -> Errno {
+    current.add_work(work::SIGNAL);
+    errno
 }

@@ -2,6 +2,7 @@
 //!
 //! **Lock order.** The table's lock has rank 5: outside every lock of a task or process.
 
+use super::process::Process;
 use super::task::{Pid, Task};
 use crate::mm::shared::{OutOfMemory, Shared};
 use alloc::vec::Vec;
@@ -12,21 +13,49 @@ const PID_MAX: Pid = 32768;
 /// As on Linux: the first numbers are for the system.
 const FIRST_AGAIN: Pid = 300;
 
-/// Every task that has not ended, sorted by number.
-struct Table {
+/// Room for this many tasks, and processes, is made at boot: the lists seldom move.
+const ROOM: usize = 2048;
+
+/// What has a number.
+pub(super) struct Table {
+    /// Every task that has not ended, by number.
     tasks: Vec<Shared<Task>>,
+    /// Every process that has not ended, or whose parent has not waited for it yet, by number.
+    pub(super) processes: Vec<Shared<Process>>,
     last: Pid,
 }
 
-static TABLE: SpinLock<Table> = SpinLock::new(
+pub(super) static TABLE: SpinLock<Table> = SpinLock::new(
     5,
     Table {
         tasks: Vec::new(),
+        processes: Vec::new(),
         last: 0,
     },
 );
 
-/// A number that no task has.
+impl Table {
+    fn is_used(&self, number: Pid) -> bool {
+        self.tasks.binary_search_by_key(&number, |task| task.tid).is_ok()
+            || self
+                .processes
+                .iter()
+                .any(|process| [process.pid, process.group(), process.session()].contains(&number))
+    }
+
+    /// The process with this number.
+    pub(super) fn process(&self, pid: Pid) -> Option<&Shared<Process>> {
+        let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
+        Some(&self.processes[at])
+    }
+
+    /// The tasks of a process that have not ended.
+    pub(super) fn tasks_of(&self, pid: Pid) -> impl Iterator<Item = &Shared<Task>> {
+        self.tasks.iter().filter(move |task| task.process.pid == pid)
+    }
+}
+
+/// A number that nobody has, no group and no session either.
 pub fn free_number() -> Pid {
     let mut table = TABLE.lock();
     loop {
@@ -35,32 +64,53 @@ pub fn free_number() -> Pid {
         } else {
             table.last + 1
         };
-        if table.tasks.binary_search_by_key(&table.last, |task| task.tid).is_err() {
+        if !table.is_used(table.last) {
             return table.last;
         }
     }
 }
 
-/// Adds a task.
-pub fn insert(task: &Shared<Task>) -> Result<(), OutOfMemory> {
+/// Makes room for one more in a list of the table. Memory is got outside the lock.
+fn reserve<T>(list: impl Fn(&mut Table) -> &mut Vec<T>) -> Result<(), OutOfMemory> {
     loop {
-        // Memory is got outside the lock.
+        let (length, capacity) = {
+            let mut table = TABLE.lock();
+            let list = list(&mut table);
+            (list.len(), list.capacity())
+        };
+        if length < capacity {
+            return Ok(());
+        }
         let mut larger = Vec::new();
-        let needed = TABLE.lock().tasks.len() + 1;
         larger
-            .try_reserve(needed.next_power_of_two().max(16))
+            .try_reserve_exact((2 * length).max(ROOM))
             .map_err(|_| OutOfMemory)?;
         let mut table = TABLE.lock();
-        if table.tasks.capacity() == table.tasks.len() {
-            if larger.capacity() <= table.tasks.len() {
-                continue;
-            }
-            larger.append(&mut table.tasks);
-            core::mem::swap(&mut table.tasks, &mut larger);
+        let list = list(&mut table);
+        if larger.capacity() > list.len() {
+            larger.append(list);
+            core::mem::swap(list, &mut larger);
+        }
+        drop(table);
+    }
+}
+
+/// Adds a task; with the first one of a process, the process.
+pub fn insert(task: &Shared<Task>) -> Result<(), OutOfMemory> {
+    loop {
+        reserve(|table| &mut table.tasks)?;
+        reserve(|table| &mut table.processes)?;
+        let mut table = TABLE.lock();
+        let full = |length, capacity| length == capacity;
+        if full(table.tasks.len(), table.tasks.capacity()) || full(table.processes.len(), table.processes.capacity()) {
+            continue;
         }
         let at = table.tasks.partition_point(|other| other.tid < task.tid);
         table.tasks.insert(at, task.clone());
-        drop(table);
+        if task.tid == task.process.pid {
+            let at = table.processes.partition_point(|other| other.pid < task.tid);
+            table.processes.insert(at, task.process.clone());
+        }
         return Ok(());
     }
 }
@@ -87,6 +137,23 @@ pub fn find(tid: Pid) -> Option<Shared<Task>> {
 /// The task with this identity, if it has not ended.
 pub fn find_by_id(id: ipc::TaskId) -> Option<Shared<Task>> {
     find(id as Pid).filter(|task| task.id == id)
+}
+
+/// The process with this number, ended or not.
+pub fn find_process(pid: Pid) -> Option<Shared<Process>> {
+    TABLE.lock().process(pid).cloned()
+}
+
+/// Runs `f` on each task of a process that has not ended, under the table's lock.
+pub fn each_task_of(pid: Pid, f: impl FnMut(&Shared<Task>)) {
+    TABLE.lock().tasks_of(pid).for_each(f);
+}
+
+/// The first process with a number above `pid`.
+pub fn next_process(pid: Pid) -> Option<Shared<Process>> {
+    let table = TABLE.lock();
+    let at = table.processes.partition_point(|process| process.pid <= pid);
+    table.processes.get(at).cloned()
 }
 
 /// Number of tasks.

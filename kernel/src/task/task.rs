@@ -1,7 +1,9 @@
 //! A task: one thread of execution, in the kernel and perhaps in a program.
 
+use super::deliver::{AlternateStack, Restart};
 use super::process::Process;
-use super::signal::Signal;
+use super::signal::{Pending, Signal};
+use crate::arch::TrapFrame;
 use crate::arch::switch::Context;
 use crate::fs::descriptor::Descriptors;
 use crate::mm::address_space::AddressSpace;
@@ -59,10 +61,16 @@ pub struct Task {
     private: Own<Private>,
     /// Its cgroup. Changed by whoever moves it.
     pub memcg: TaskMemcg,
-    /// Signals sent to this task alone, a bit each.
-    pub(super) pending: AtomicU64,
+    /// Signals sent to this task alone.
+    pub pending: Pending,
+    /// Blocked signals, a bit each. Written by the task itself.
+    pub blocked: Mask,
+    /// Signals that it blocks as a rule and waits for now (sigtimedwait(2)). Written by the task itself.
+    pub awaited: Mask,
     /// Its place in queues, and its registers while it does not run.
     pub anchor: Anchor,
+    /// Whether it waits for a child. Set by the task itself.
+    pub(super) awaits_child: AtomicU32,
     /// `None` for a CPU's first idle task, which runs on boot's stack.
     stack: Option<KernelStack>,
     /// What it runs first. Immutable.
@@ -74,20 +82,84 @@ static_assertions::const_assert_eq!(core::mem::offset_of!(Task, work), 0);
 /// Upper half of the next [`Task::id`].
 static SERIAL: AtomicU64 = AtomicU64::new(1);
 
+/// Tasks that exist, ended ones that have not been left included.
+static EXISTING: AtomicU64 = AtomicU64::new(0);
+
+/// See [`EXISTING`].
+pub fn existing() -> u64 {
+    EXISTING.load(Ordering::Acquire)
+}
+
+/// A set of signals that one task writes and all read.
+#[derive(Default)]
+pub struct Mask(AtomicU64);
+
+impl Mask {
+    /// The set.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Replaces it.
+    pub fn set(&self, set: u64) {
+        self.0.store(set, Ordering::Relaxed);
+    }
+}
+
 /// What only the running task itself touches.
 pub struct Private {
     /// Open files. Held by the task itself; sharing a table between tasks is a matter of this field alone.
     pub files: RefCell<Descriptors>,
     /// The program's memory; `None` for a kernel thread.
     pub space: RefCell<Option<Shared<AddressSpace>>>,
-    /// Blocked signals, a bit each.
-    pub blocked: Cell<u64>,
     /// Where to write 0 at the end (set_tid_address(2)).
     pub clear_child_tid: Cell<u64>,
     /// Head of the robust list and its size, as claimed.
     pub robust_list: Cell<(u64, usize)>,
     /// Area, size and signature registered by rseq(2).
     pub rseq: Cell<Option<(u64, u32, u32)>>,
+    /// The registers with which it enters its program first: a child's.
+    pub first_frame: Cell<Option<TrapFrame>>,
+    /// Where to write its own number first (`CLONE_CHILD_SETTID`).
+    pub set_child_tid: Cell<u64>,
+    /// Who waits until this task lets go of the memory that it borrows (vfork(2)).
+    pub lender: RefCell<Option<Shared<Lender>>>,
+    /// The mask to go back to once a signal has been acted on (rt_sigsuspend(2) and its like).
+    pub saved_mask: Cell<Option<u64>>,
+    /// Where handlers run that ask for it.
+    pub alternate_stack: Cell<AlternateStack>,
+    /// How restart_syscall(2) goes on with an interrupted call.
+    pub restart: Cell<Restart>,
+    /// The program's last fault: vector, error code, address.
+    pub last_fault: Cell<(u64, u64, u64)>,
+}
+
+impl Private {
+    /// Nothing open, no memory, nothing blocked.
+    pub fn new() -> Private {
+        Private {
+            files: RefCell::new(Descriptors::new()),
+            space: RefCell::new(None),
+            clear_child_tid: Cell::new(0),
+            robust_list: Cell::new((0, 0)),
+            rseq: Cell::new(None),
+            first_frame: Cell::new(None),
+            set_child_tid: Cell::new(0),
+            lender: RefCell::new(None),
+            saved_mask: Cell::new(None),
+            alternate_stack: Cell::new(AlternateStack::NONE),
+            restart: Cell::new(Restart::None),
+            last_fault: Cell::new((0, 0, 0)),
+        }
+    }
+}
+
+/// A task that has lent its memory to a child, and waits.
+pub struct Lender {
+    /// The task.
+    pub id: ipc::TaskId,
+    /// Whether it has it back.
+    pub returned: AtomicU32,
 }
 
 impl Task {
@@ -101,6 +173,31 @@ impl Task {
         let stack = KernelStack::new()?;
         let context = Context::new(stack.top(), first_steps, 0);
         Shared::try_new(Task::assemble(tid, process, cgroup, context, Some(stack), entry))
+    }
+
+    /// A task that will enter a program as `own` says, in the memory `space`, with the running program's other registers.
+    pub fn try_new_child(
+        tid: Pid,
+        process: Shared<Process>,
+        cgroup: &'static memcg::Cgroup,
+        entry: Entry,
+        own: Private,
+        blocked: u64,
+        fs_base: Option<u64>,
+    ) -> Result<Shared<Task>, OutOfMemory> {
+        let stack = KernelStack::new()?;
+        let mut context = Context::new(stack.top(), first_steps, 0);
+        cpu::without_interrupts(|_| context.inherit());
+        if let Some(base) = fs_base {
+            context.set_fs_base(base);
+        }
+        if let Some(space) = &*own.space.borrow() {
+            space.be_entered_by(&mut context);
+        }
+        let mut task = Task::assemble(tid, process, cgroup, context, Some(stack), entry);
+        task.private = Own::new(own);
+        task.blocked.set(blocked);
+        Shared::try_new(task)
     }
 
     /// The task that boot's own thread of execution becomes.
@@ -117,6 +214,7 @@ impl Task {
         entry: Entry,
     ) -> Task {
         process.task_made();
+        EXISTING.fetch_add(1, Ordering::Relaxed);
         Task {
             work: AtomicU32::new(0),
             state: AtomicU32::new(State::Waiting as u32),
@@ -125,17 +223,13 @@ impl Task {
             tid,
             id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(tid),
             process,
-            private: Own::new(Private {
-                files: RefCell::new(Descriptors::new()),
-                space: RefCell::new(None),
-                blocked: Cell::new(0),
-                clear_child_tid: Cell::new(0),
-                robust_list: Cell::new((0, 0)),
-                rseq: Cell::new(None),
-            }),
+            private: Own::new(Private::new()),
             memcg: TaskMemcg::new(cgroup),
-            pending: AtomicU64::new(0),
+            pending: Pending::new(),
+            blocked: Mask::default(),
+            awaited: Mask::default(),
             anchor: Anchor::new(context),
+            awaits_child: AtomicU32::new(0),
             stack,
             entry,
         }
@@ -214,24 +308,14 @@ impl Task {
 
     /// Signals that wait for this task, its process's among them, blocked ones too.
     pub fn pending_signals(&self) -> u64 {
-        self.pending.load(Ordering::Acquire) | self.process.signals.pending()
-    }
-
-    /// Leaves `signal` pending for this task.
-    pub(super) fn set_pending(&self, signal: Signal) {
-        let mut old = self.pending.load(Ordering::Relaxed);
-        while let Err(now) = self
-            .pending
-            .compare_exchange(old, old | signal.bit(), Ordering::AcqRel, Ordering::Relaxed)
-        {
-            old = now;
-        }
+        self.pending.bits() | self.process.signals.pending.bits()
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
         self.process.task_gone();
+        EXISTING.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -257,10 +341,15 @@ impl Current {
         self.state.swap(state as u32, Ordering::AcqRel);
     }
 
-    /// Whether a signal that is not blocked is pending: then a sleep ends with EINTR.
+    /// Whether a signal that is not blocked is pending, or the process is to stand still: then a sleep ends.
     #[inline]
     pub fn signal_pending(&self) -> bool {
-        self.pending_signals() & !self.own().blocked.get() != 0
+        self.pending_signals() & !self.blocked.get() != 0 || self.process.stopping.is_stopped()
+    }
+
+    /// Whether it must end before it goes back to its program.
+    pub fn must_end(&self) -> bool {
+        self.pending_signals() & Signal::SIGKILL.bit() != 0
     }
 
     /// The running program's memory.

@@ -199,7 +199,7 @@ fn offer(address: u64, error: u64) -> bool {
     let access = Access(error);
     is_user(address)
         && !access.reserved()
-        && crate::mm::address_space::handle_fault(address, access.write(), access.fetch(), access.user())
+        && crate::mm::fault::handle_fault(address, access.write(), access.fetch(), access.user())
 }
 
 /// One of the traps that can come anywhere, in ring 0.

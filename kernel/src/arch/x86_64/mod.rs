@@ -24,8 +24,8 @@
 //! **What the kernel provides** (hooks; interrupts are on unless said):
 //! * `syscall::TABLE: [SyscallFn; N]`, `SyscallFn = extern "C" fn(u64, u64, u64, u64, u64, u64) -> i64`, and
 //!   `syscall::unknown(nr: u64) -> i64` for numbers from N on.
-//! * `task::user_fault(trap: Trap)`: a fault of ring 3 that `mm::address_space::handle_fault` did not mend.
-//! * `mm::address_space::handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool`: true if the access may
+//! * `task::user_fault(trap: Trap)`: a fault of ring 3 that `mm::fault::handle_fault` did not mend.
+//! * `mm::fault::handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool`: true if the access may
 //!   be tried again. `user` is false for a copy by the kernel.
 //! * `task::tick()`: each tick, in interrupt context, interrupts off.
 //! * `task::preempt_from_interrupt()`: after an interrupt of the kernel, when a reschedule is wanted and the interrupted
@@ -53,11 +53,13 @@ pub mod qemu;
 mod report;
 pub mod rtc;
 pub mod serial;
+pub mod signal_frame;
 pub mod switch;
 pub mod syscall_entry;
 mod trap;
 pub mod tsc;
 pub mod user;
+mod user_paging;
 pub mod usercopy;
 
 pub use syscall_entry::SyscallFn;

@@ -11,10 +11,11 @@
 //! **Lock order.** The kernel's tables are guarded by [`KERNEL`] (rank 94), frames (95) are taken below it. An
 //! [`AddressSpaceRoot`] is guarded by its owner.
 
+pub use super::user_paging::AddressSpaceRoot;
+
 use super::boot_info::BootInfo;
 use super::layout::{
-    KERNEL_OFFSET, MMIO, PAGE_SIZE, PHYS_OFFSET, STACKS, USER_END, image_end, image_start, phys_to_virt, rodata_end,
-    text_end,
+    KERNEL_OFFSET, MMIO, PAGE_SIZE, PHYS_OFFSET, STACKS, image_end, image_start, phys_to_virt, rodata_end, text_end,
 };
 use crate::mm::frames::{self, OutOfMemory};
 use core::ops::Range;
@@ -26,11 +27,11 @@ use x86_64::structures::paging::{PageTable, PhysFrame, Size4KiB};
 use x86_64::{PhysAddr, VirtAddr, align_down, align_up};
 
 /// Bytes of a page by level: 1 is 4 KiB, 2 is 2 MiB, 3 is 1 GiB.
-const fn page_size(level: u32) -> u64 {
+pub(super) const fn page_size(level: u32) -> u64 {
     PAGE_SIZE << (9 * (level - 1))
 }
 
-const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE);
+pub(super) const TABLE: Flags = Flags::PRESENT.union(Flags::WRITABLE);
 /// Kernel data: set up so that the processor need not write accessed and dirty bits.
 const DATA: Flags = CONSTANTS.union(Flags::WRITABLE).union(Flags::DIRTY);
 const CONSTANTS: Flags = CODE.union(Flags::NO_EXECUTE);
@@ -53,7 +54,7 @@ bitflags::bitflags! {
 impl Protection {
     /// A page with no permission at all keeps its frame in the table, but is not present: neither ring 3 nor a copy by
     /// the kernel may touch it.
-    fn flags(self) -> Flags {
+    pub(super) fn flags(self) -> Flags {
         if self.is_empty() {
             return Flags::NO_EXECUTE;
         }
@@ -63,7 +64,7 @@ impl Protection {
         flags
     }
 
-    fn from_flags(flags: Flags) -> Protection {
+    pub(super) fn from_flags(flags: Flags) -> Protection {
         if !flags.contains(Flags::USER_ACCESSIBLE) {
             return Protection::empty();
         }
@@ -75,20 +76,20 @@ impl Protection {
 }
 
 /// The kernel's own root, which every other copies the upper half of.
-struct KernelRoot(PhysAddr);
+pub(super) struct KernelRoot(pub(super) PhysAddr);
 
-static KERNEL: IrqLock<KernelRoot> = IrqLock::new(94, KernelRoot(PhysAddr::zero()));
+pub(super) static KERNEL: IrqLock<KernelRoot> = IrqLock::new(94, KernelRoot(PhysAddr::zero()));
 
 /// The table at `address`.
 ///
 /// # Safety
 /// It is a page table, and nobody else has a reference into it.
-unsafe fn table<'a>(address: PhysAddr) -> &'a mut PageTable {
+pub(super) unsafe fn table<'a>(address: PhysAddr) -> &'a mut PageTable {
     // SAFETY: tables are whole frames of the allocator, reached by the direct map; exclusive by the caller.
     unsafe { &mut *phys_to_virt(address).cast() }
 }
 
-fn index(address: u64, level: u32) -> usize {
+pub(super) fn index(address: u64, level: u32) -> usize {
     (address >> (12 + 9 * (level - 1))) as usize & 511
 }
 
@@ -112,7 +113,7 @@ unsafe fn below(entry: &mut PageTableEntry, flags: Flags) -> Result<&mut PageTab
 ///
 /// # Safety
 /// The tables under `root` are the caller's alone.
-unsafe fn entry_at<'a>(
+pub(super) unsafe fn entry_at<'a>(
     root: PhysAddr,
     address: u64,
     level: u32,
@@ -131,7 +132,7 @@ unsafe fn entry_at<'a>(
 ///
 /// # Safety
 /// As for [`entry_at`].
-unsafe fn find<'a>(root: PhysAddr, address: u64) -> Option<&'a mut PageTableEntry> {
+pub(super) unsafe fn find<'a>(root: PhysAddr, address: u64) -> Option<&'a mut PageTableEntry> {
     // SAFETY: the caller's alone, here and in the loop.
     let mut current = unsafe { table(root) };
     for upper in (2..=4).rev() {
@@ -217,7 +218,7 @@ pub unsafe fn init(boot: &BootInfo, large_pages: u32) -> Result<(), OutOfMemory>
     Ok(())
 }
 
-fn frame(address: PhysAddr) -> PhysFrame<Size4KiB> {
+pub(super) fn frame(address: PhysAddr) -> PhysFrame<Size4KiB> {
     PhysFrame::containing_address(address)
 }
 
@@ -304,164 +305,4 @@ pub fn kernel_root() -> PhysAddr {
 pub fn activate_kernel() {
     // SAFETY: the kernel's root has the upper half that every root has, and is never freed.
     unsafe { Cr3::write(frame(kernel_root()), Cr3Flags::empty()) };
-}
-
-/// The page tables of one address space: the user's half is its own, the upper half is the kernel's.
-///
-/// Dropping it frees the tables, not the frames that they map: unmap those first.
-pub struct AddressSpaceRoot {
-    /// The top-level table. Immutable.
-    root: PhysAddr,
-}
-
-impl AddressSpaceRoot {
-    /// Tables with an empty user's half.
-    pub fn new_user_root() -> Result<AddressSpaceRoot, OutOfMemory> {
-        let kernel = KERNEL.lock();
-        let root = frames::alloc(0)?;
-        // SAFETY: fresh, ours alone. The kernel's top level is guarded by its lock.
-        let (new, old) = unsafe { (table(root), table(kernel.0)) };
-        for i in 0..256 {
-            new[i].set_unused();
-        }
-        for i in 256..512 {
-            new[i] = old[i].clone();
-        }
-        Ok(AddressSpaceRoot { root })
-    }
-
-    /// Its physical address, for [`super::switch::Context::set_root`].
-    pub fn physical(&self) -> PhysAddr {
-        self.root
-    }
-
-    /// Maps the page at `page` to `frame`. Gives the frame that was mapped there before, as [`Self::unmap_user`] does.
-    ///
-    /// # Panics
-    /// When `page` is not the user's.
-    pub fn map_user(
-        &mut self,
-        page: u64,
-        frame: PhysAddr,
-        protection: Protection,
-    ) -> Result<Option<PhysAddr>, OutOfMemory> {
-        assert!(page < USER_END && page.is_multiple_of(PAGE_SIZE), "map_user: {page:#x}");
-        // SAFETY: the user's half is self's alone.
-        let entry = unsafe { entry_at(self.root, page, 1, TABLE | Flags::USER_ACCESSIBLE) }?;
-        let before = (!entry.is_unused()).then(|| entry.addr());
-        entry.set_addr(frame, protection.flags());
-        if before.is_some() {
-            self.flush(page);
-        }
-        Ok(before)
-    }
-
-    /// Takes the page at `page` out; gives the frame that it was mapped to.
-    pub fn unmap_user(&mut self, page: u64) -> Option<PhysAddr> {
-        if page >= USER_END {
-            return None;
-        }
-        // SAFETY: the user's half is self's alone.
-        let entry = unsafe { find(self.root, page) }?;
-        let frame = entry.addr();
-        entry.set_unused();
-        self.flush(page);
-        Some(frame)
-    }
-
-    /// Changes what the program may do with the page at `page`; whether one is mapped there.
-    pub fn protect_user(&mut self, page: u64, protection: Protection) -> bool {
-        if page >= USER_END {
-            return false;
-        }
-        // SAFETY: the user's half is self's alone.
-        let Some(entry) = (unsafe { find(self.root, page) }) else {
-            return false;
-        };
-        let kept = entry.flags() & (Flags::ACCESSED | Flags::DIRTY);
-        entry.set_flags(protection.flags() | kept);
-        self.flush(page);
-        true
-    }
-
-    /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order, until it says no; tables that do not
-    /// exist are skipped.
-    pub fn for_each_user(&self, pages: Range<u64>, mut f: impl FnMut(u64, PhysAddr, Protection) -> bool) {
-        let end = pages.end.min(USER_END);
-        let mut at = align_down(pages.start, PAGE_SIZE);
-        'pages: while at < end {
-            // SAFETY: the user's half is self's alone, and &self keeps it from being changed.
-            let mut current = unsafe { table(self.root) };
-            for level in (2..=4).rev() {
-                let entry = &current[index(at, level)];
-                if entry.is_unused() {
-                    at = align_down(at, page_size(level)) + page_size(level);
-                    continue 'pages;
-                }
-                // SAFETY: as above.
-                current = unsafe { table(entry.addr()) };
-            }
-            for entry in current.iter().skip(index(at, 1)) {
-                if at >= end {
-                    return;
-                }
-                if !entry.is_unused() && !f(at, entry.addr(), Protection::from_flags(entry.flags())) {
-                    return;
-                }
-                at += PAGE_SIZE;
-            }
-        }
-    }
-
-    /// Whether this CPU runs on these tables.
-    fn is_active(&self) -> bool {
-        Cr3::read_raw().0.start_address() == self.root
-    }
-
-    /// Makes this CPU forget what it knows of one page, if it runs on these tables.
-    pub fn flush(&self, page: u64) {
-        if self.is_active() {
-            tlb::flush(VirtAddr::new_truncate(page));
-        }
-    }
-
-    /// Switches this CPU to these tables: for `execve`, whose task goes on running. Interrupts off.
-    pub fn activate(&self) {
-        // SAFETY: the upper half is the same as before; self outlives its use (the task's context refers to it).
-        unsafe { Cr3::write(frame(self.root), Cr3Flags::empty()) };
-    }
-}
-
-impl Drop for AddressSpaceRoot {
-    fn drop(&mut self) {
-        if self.is_active() {
-            activate_kernel(); // a CPU must not stand on freed tables
-        }
-        // SAFETY: the user's half is self's alone, and self ends here: no CPU runs on it (above).
-        unsafe {
-            for entry in table(self.root).iter().take(256) {
-                free_tables(entry, 3);
-            }
-            frames::free(self.root, 0);
-        }
-    }
-}
-
-/// Frees the table of `level` that an entry points to, and those below it.
-///
-/// # Safety
-/// Nobody uses them any more.
-unsafe fn free_tables(entry: &PageTableEntry, level: u32) {
-    if entry.is_unused() {
-        return;
-    }
-    // SAFETY: unused by anybody else (caller); tables are single frames.
-    unsafe {
-        if level > 1 {
-            for lower in table(entry.addr()).iter() {
-                free_tables(lower, level - 1);
-            }
-        }
-        frames::free(entry.addr(), 0);
-    }
 }

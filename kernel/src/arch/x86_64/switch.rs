@@ -5,6 +5,7 @@
 //! change hands here; the same goes for the bases of fs and gs.
 
 use super::features::{self, FPU_AREA};
+use super::usercopy::Fault;
 use super::{gdt, paging, pvh};
 use x86_64::PhysAddr;
 use x86_64::VirtAddr;
@@ -15,7 +16,7 @@ use x86_64::structures::paging::PhysFrame;
 /// A saved state of the FPU, SSE and AVX, in the form of XSAVE (or FXSAVE, its first 512 bytes).
 #[repr(C, align(64))]
 #[derive(Clone)]
-struct Fpu([u8; FPU_AREA]);
+pub(super) struct Fpu([u8; FPU_AREA]);
 
 impl Fpu {
     /// As after a reset: all zero but the control words, every exception masked (System V ABI, "Registers").
@@ -25,6 +26,39 @@ impl Fpu {
         [area[24], area[25], area[26], area[27]] = 0x1f80u32.to_le_bytes();
         Fpu(area)
     };
+
+    /// Saves the running program's state for its eyes.
+    pub(super) fn save_to(area: &mut [u8; FPU_AREA]) {
+        let mut state = Fpu::INITIAL;
+        // Interrupts may come: the switch saves and loads the same state.
+        state.save();
+        *area = state.0;
+    }
+
+    /// Loads a state that a program has had its hands on; `extended` says that it is more than the legacy area. What no
+    /// processor would take is a fault.
+    pub(super) fn load_checked(area: &mut [u8; FPU_AREA], extended: bool) -> Result<(), Fault> {
+        const HEADER: usize = 512;
+        let components = features::get().xsave.map_or(0, |components| components.bits());
+        let word = |area: &[u8; FPU_AREA], at: usize| {
+            area[at..at + 8]
+                .iter()
+                .rev()
+                .fold(0u64, |word, &byte| word << 8 | u64::from(byte))
+        };
+        if !extended {
+            area[HEADER..].fill(0);
+            area[HEADER] = 3; // the FPU and SSE
+        }
+        let header_fits =
+            word(area, HEADER) & !components == 0 && area[HEADER + 8..HEADER + 64].iter().all(|&b| b == 0);
+        // Reserved bits of MXCSR.
+        if area[26] != 0 || area[27] != 0 || !header_fits && components != 0 {
+            return Err(Fault);
+        }
+        Fpu(*area).load();
+        Ok(())
+    }
 
     /// Saves this CPU's state.
     #[inline]
@@ -111,6 +145,19 @@ impl Context {
             gs_base: 0,
             fpu: Fpu::INITIAL,
         }
+    }
+
+    /// Gives a task that has not run what the running program has in registers that are in no frame: the FPU, the fs and
+    /// gs bases. Interrupts off.
+    pub fn inherit(&mut self) {
+        self.fpu.save();
+        self.fs_base = FsBase::read().as_u64();
+        self.gs_base = KernelGsBase::read().as_u64();
+    }
+
+    /// Sets the fs base of a task that does not run; it is in the user's half.
+    pub fn set_fs_base(&mut self, base: u64) {
+        self.fs_base = base;
     }
 
     /// Sets the page tables that the next switch to this context loads.

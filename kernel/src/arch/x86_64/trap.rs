@@ -38,6 +38,8 @@ pub mod vector {
     pub const APIC_SPURIOUS: u8 = 0xff;
     /// Not a vector of the processor: what [`super::TrapFrame::vector`] holds in a system call.
     pub const SYSCALL: u64 = 256;
+    /// The same, once the call's result is settled.
+    pub const SETTLED: u64 = 257;
 }
 
 /// Trap stack of the double fault (index into the TSS).
@@ -99,6 +101,17 @@ impl TrapFrame {
         };
         frame.sanitise();
         frame
+    }
+
+    /// Whether it is a system call's, and its result has not been looked at yet.
+    #[inline]
+    pub fn is_system_call(&self) -> bool {
+        self.vector == vector::SYSCALL
+    }
+
+    /// Takes the call for done: its result, or its restart, is settled.
+    pub fn forget_system_call(&mut self) {
+        self.vector = vector::SETTLED;
     }
 
     /// Whether ring 3 was running.

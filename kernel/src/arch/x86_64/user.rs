@@ -32,6 +32,18 @@ pub fn enter(frame: &TrapFrame) -> ! {
     }
 }
 
+/// As [`enter`], after what is pending for the task: for a child, which may have been sent a signal already.
+pub fn enter_with_work(frame: &mut TrapFrame) -> ! {
+    frame.sanitise();
+    super::trap::exit_to_user(frame);
+    enter(frame)
+}
+
+/// Gives the running task a fresh FPU.
+pub(super) fn reset_fpu() {
+    cpu::without_interrupts(|_| super::switch::reset_fpu());
+}
+
 /// Gives the running task a fresh program's registers, as far as they are not in a frame: FPU, fs and gs bases. For
 /// `execve`.
 pub fn reset() {

@@ -138,6 +138,31 @@ pub fn clear_user(to: u64, length: usize) -> Result<(), Fault> {
     if left == 0 { Ok(()) } else { Err(Fault) }
 }
 
+/// Replaces the word at `address`, which begins a multiple of four, by `new` if it is `old`: whether it was.
+pub fn compare_exchange_user(address: u64, old: u32, new: u32) -> Result<bool, Fault> {
+    check(address, 4)?;
+    let (failed, changed): (u32, u8);
+    // SAFETY: as in copy: a fault ends it at label 4, with the mark of failure still set.
+    unsafe {
+        core::arch::asm!(
+            smap_site!("1"),
+            "2: lock cmpxchg dword ptr [{address}], {new:e}",
+            "sete {changed}",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            smap_site!("0"),
+            may_fault!("2b", "4b"),
+            address = in(reg) address,
+            new = in(reg) new,
+            failed = inout(reg) 1u32 => failed,
+            changed = out(reg_byte) changed,
+            inout("eax") old => _,
+            options(nostack),
+        );
+    }
+    if failed == 0 { Ok(changed != 0) } else { Err(Fault) }
+}
+
 /// Copies a string with its zero from the program's memory at `from`: its length without the zero, or `None` where `to`
 /// is full before a zero comes. What stands behind the zero in `to` is arbitrary.
 pub fn strncpy_from_user(to: &mut [u8], from: u64) -> Result<Option<usize>, Fault> {

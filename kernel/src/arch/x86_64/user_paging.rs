@@ -1,0 +1,277 @@
+//! The page tables of a program.
+//!
+//! The user's half of an address space: mapping and unmapping pages, and whole ranges of them at once, table by table: for
+//! a copy of the space and for its end. The upper half is the kernel's ([`super::paging`]).
+//!
+//! **Lock order.** An [`AddressSpaceRoot`] is guarded by its owner; frames (95) are taken below it.
+
+use super::layout::{PAGE_SIZE, USER_END};
+use super::paging::{KERNEL, Protection, TABLE, activate_kernel, entry_at, find, frame, index, page_size, table};
+use crate::mm::frames::{self, OutOfMemory};
+use core::ops::Range;
+use x86_64::instructions::tlb;
+use x86_64::registers::control::{Cr3, Cr3Flags};
+use x86_64::structures::paging::PageTable;
+use x86_64::structures::paging::page_table::{PageTableEntry, PageTableFlags as Flags};
+use x86_64::{PhysAddr, VirtAddr, align_down};
+
+/// The page tables of one address space: the user's half is its own, the upper half is the kernel's.
+///
+/// Dropping it frees the tables, not the frames that they map: unmap those first.
+pub struct AddressSpaceRoot {
+    /// The top-level table. Immutable.
+    root: PhysAddr,
+}
+
+impl AddressSpaceRoot {
+    /// Tables with an empty user's half.
+    pub fn new_user_root() -> Result<AddressSpaceRoot, OutOfMemory> {
+        let kernel = KERNEL.lock();
+        let root = frames::alloc(0)?;
+        // SAFETY: fresh, ours alone. The kernel's top level is guarded by its lock.
+        let (new, old) = unsafe { (table(root), table(kernel.0)) };
+        for i in 0..256 {
+            new[i].set_unused();
+        }
+        for i in 256..512 {
+            new[i] = old[i].clone();
+        }
+        Ok(AddressSpaceRoot { root })
+    }
+
+    /// Its physical address, for [`super::switch::Context::set_root`].
+    pub fn physical(&self) -> PhysAddr {
+        self.root
+    }
+
+    /// Maps the page at `page` to `frame`. Gives the frame that was mapped there before, as [`Self::unmap_user`] does.
+    ///
+    /// # Panics
+    /// When `page` is not the user's.
+    pub fn map_user(
+        &mut self,
+        page: u64,
+        frame: PhysAddr,
+        protection: Protection,
+    ) -> Result<Option<PhysAddr>, OutOfMemory> {
+        assert!(page < USER_END && page.is_multiple_of(PAGE_SIZE), "map_user: {page:#x}");
+        // SAFETY: the user's half is self's alone.
+        let entry = unsafe { entry_at(self.root, page, 1, TABLE | Flags::USER_ACCESSIBLE) }?;
+        let before = (!entry.is_unused()).then(|| entry.addr());
+        entry.set_addr(frame, protection.flags());
+        if before.is_some() {
+            self.flush(page);
+        }
+        Ok(before)
+    }
+
+    /// Takes the page at `page` out; gives the frame that it was mapped to.
+    pub fn unmap_user(&mut self, page: u64) -> Option<PhysAddr> {
+        if page >= USER_END {
+            return None;
+        }
+        // SAFETY: the user's half is self's alone.
+        let entry = unsafe { find(self.root, page) }?;
+        let frame = entry.addr();
+        entry.set_unused();
+        self.flush(page);
+        Some(frame)
+    }
+
+    /// Changes what the program may do with the page at `page`; whether one is mapped there.
+    pub fn protect_user(&mut self, page: u64, protection: Protection) -> bool {
+        if page >= USER_END {
+            return false;
+        }
+        // SAFETY: the user's half is self's alone.
+        let Some(entry) = (unsafe { find(self.root, page) }) else {
+            return false;
+        };
+        let kept = entry.flags() & (Flags::ACCESSED | Flags::DIRTY);
+        entry.set_flags(protection.flags() | kept);
+        self.flush(page);
+        true
+    }
+
+    /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order, until it says no; tables that do not
+    /// exist are skipped.
+    pub fn for_each_user(&self, pages: Range<u64>, mut f: impl FnMut(u64, PhysAddr, Protection) -> bool) {
+        let end = pages.end.min(USER_END);
+        let mut at = align_down(pages.start, PAGE_SIZE);
+        'pages: while at < end {
+            // SAFETY: the user's half is self's alone, and &self keeps it from being changed.
+            let mut current = unsafe { table(self.root) };
+            for level in (2..=4).rev() {
+                let entry = &current[index(at, level)];
+                if entry.is_unused() {
+                    at = align_down(at, page_size(level)) + page_size(level);
+                    continue 'pages;
+                }
+                // SAFETY: as above.
+                current = unsafe { table(entry.addr()) };
+            }
+            for entry in current.iter().skip(index(at, 1)) {
+                if at >= end {
+                    return;
+                }
+                if !entry.is_unused() && !f(at, entry.addr(), Protection::from_flags(entry.flags())) {
+                    return;
+                }
+                at += PAGE_SIZE;
+            }
+        }
+    }
+
+    /// The frame of the page at `page`.
+    pub fn find_user(&self, page: u64) -> Option<PhysAddr> {
+        if page >= USER_END {
+            return None;
+        }
+        // SAFETY: the user's half is self's alone, and nothing is changed.
+        unsafe { find(self.root, page) }.map(|entry| entry.addr())
+    }
+
+    /// Calls `f` with the parts of the lowest tables that are for `pages`, each with the address of its first page;
+    /// tables that do not exist are skipped.
+    fn each_table<E>(
+        &self,
+        pages: Range<u64>,
+        mut f: impl FnMut(u64, &mut [PageTableEntry]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = pages.end.min(USER_END);
+        let mut at = pages.start;
+        'tables: while at < end {
+            // SAFETY: the user's half is self's alone.
+            let mut current: &mut PageTable = unsafe { table(self.root) };
+            for level in (2..=4).rev() {
+                let entry = &current[index(at, level)];
+                if entry.is_unused() {
+                    at = align_down(at, page_size(level)) + page_size(level);
+                    continue 'tables;
+                }
+                // SAFETY: as above.
+                current = unsafe { table(entry.addr()) };
+            }
+            let first = index(at, 1);
+            let count = (512 - first).min(((end - at) / PAGE_SIZE) as usize);
+            let base: *mut PageTableEntry = &mut current[first];
+            // SAFETY: entries first..first + count of one table of 512, which is self's alone.
+            f(at, unsafe { core::slice::from_raw_parts_mut(base, count) })?;
+            at += count as u64 * PAGE_SIZE;
+        }
+        Ok(())
+    }
+
+    /// Maps the pages of `pages` in `child` as they are here. Where they are `private`, neither of the two may write any
+    /// more. Calls `shared` for each frame that has one more user now.
+    ///
+    /// What this CPU remembers of the older rights is not forgotten: see [`AddressSpaceRoot::flush_all`].
+    pub fn copy_to(
+        &mut self,
+        child: &mut AddressSpaceRoot,
+        pages: Range<u64>,
+        private: bool,
+        mut shared: impl FnMut(PhysAddr),
+    ) -> Result<(), OutOfMemory> {
+        self.each_table(pages, |first, entries| {
+            let mut to: Option<&mut [PageTableEntry]> = None;
+            let count = entries.len();
+            for (index, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| !entry.is_unused()) {
+                let to = match &mut to {
+                    Some(to) => to,
+                    None => {
+                        // SAFETY: the child's user half is the caller's alone; the part is of one table, as here.
+                        to.insert(unsafe {
+                            let first = entry_at(child.root, first, 1, TABLE | Flags::USER_ACCESSIBLE)?;
+                            core::slice::from_raw_parts_mut(first, count)
+                        })
+                    }
+                };
+                let mut flags = entry.flags();
+                if private && flags.contains(Flags::WRITABLE) {
+                    flags.remove(Flags::WRITABLE);
+                    entry.set_flags(flags);
+                }
+                to[index].set_addr(entry.addr(), flags);
+                shared(entry.addr());
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes all pages of `pages` out, and calls `f` for each frame.
+    pub fn take_user(&mut self, pages: Range<u64>, mut f: impl FnMut(PhysAddr)) {
+        let active = self.is_active();
+        let done: Result<(), core::convert::Infallible> = self.each_table(pages, |first, entries| {
+            for (index, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| !entry.is_unused()) {
+                let frame = entry.addr();
+                entry.set_unused();
+                if active {
+                    tlb::flush(VirtAddr::new_truncate(first + index as u64 * PAGE_SIZE));
+                }
+                f(frame);
+            }
+            Ok(())
+        });
+        let Ok(()) = done;
+    }
+
+    /// Makes this CPU forget what it knows of all pages, if it runs on these tables.
+    pub fn flush_all(&self) {
+        if self.is_active() {
+            self.activate();
+        }
+    }
+
+    /// Whether this CPU runs on these tables.
+    fn is_active(&self) -> bool {
+        Cr3::read_raw().0.start_address() == self.root
+    }
+
+    /// Makes this CPU forget what it knows of one page, if it runs on these tables.
+    pub fn flush(&self, page: u64) {
+        if self.is_active() {
+            tlb::flush(VirtAddr::new_truncate(page));
+        }
+    }
+
+    /// Switches this CPU to these tables: for `execve`, whose task goes on running. Interrupts off.
+    pub fn activate(&self) {
+        // SAFETY: the upper half is the same as before; self outlives its use (the task's context refers to it).
+        unsafe { Cr3::write(frame(self.root), Cr3Flags::empty()) };
+    }
+}
+
+impl Drop for AddressSpaceRoot {
+    fn drop(&mut self) {
+        if self.is_active() {
+            activate_kernel(); // a CPU must not stand on freed tables
+        }
+        // SAFETY: the user's half is self's alone, and self ends here: no CPU runs on it (above).
+        unsafe {
+            for entry in table(self.root).iter().take(256) {
+                free_tables(entry, 3);
+            }
+            frames::free(self.root, 0);
+        }
+    }
+}
+
+/// Frees the table of `level` that an entry points to, and those below it.
+///
+/// # Safety
+/// Nobody uses them any more.
+unsafe fn free_tables(entry: &PageTableEntry, level: u32) {
+    if entry.is_unused() {
+        return;
+    }
+    // SAFETY: unused by anybody else (caller); tables are single frames.
+    unsafe {
+        if level > 1 {
+            for lower in table(entry.addr()).iter() {
+                free_tables(lower, level - 1);
+            }
+        }
+        frames::free(entry.addr(), 0);
+    }
+}
