@@ -24,6 +24,7 @@ use crate::task::deliver::AlternateStack;
 use crate::task::exit::{self, Exit, exit_group};
 use crate::task::signal::Signal;
 use crate::task::table::printable;
+use crate::task::timers;
 use alloc::vec::Vec;
 use cpu::atomic::Ordering;
 use linux_raw_sys::general;
@@ -62,7 +63,13 @@ pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<T
             .unwrap_or(arguments)
             .rest()
             .try_for_each(|string| list.push(string))?;
-        let bytes = open(interpreter)?;
+        let bytes = open(interpreter).inspect_err(|errno| {
+            log::error!(
+                "{}: its interpreter {}: {errno:?}",
+                printable(path),
+                printable(interpreter)
+            );
+        })?;
         match bytes.strip_prefix(b"#!") {
             None => return run(path, interpreter, bytes, &list, environment),
             Some(next) => line = next,
@@ -133,10 +140,12 @@ fn run(
 
     // From here on there is no way back to the old program.
     exit::leave_threads(&current)?;
+    current.own().files.unshare()?;
     space.enter(&current);
     let old = current.own().space.replace(Some(space));
     drop(old);
     exit::return_memory(&current);
+    timers::remove(current.process.pid, |which| matches!(which, timers::Which::Posix(_)));
     current.process.signals.reset_handlers();
     current.process.set_name(name);
     current.process.executed.store(1, Ordering::Relaxed);

@@ -1,13 +1,11 @@
 //! A program's table of open files.
 //!
-//! The table belongs to one task, so a look-up takes no lock and counts no reference: the file is borrowed for the
-//! length of the call, in which nobody else can close it.
+//! [`Descriptors`] is the table itself; how tasks have it, alone or together, is in [`super::files`].
 
 use super::file::File;
 use crate::mm::shared::Shared;
 use crate::syscall::errno::{Errno, Result};
 use alloc::vec::Vec;
-use core::cell::{Ref, RefCell};
 
 /// The most descriptors of a program (`fs.nr_open`).
 pub const MAX: u64 = 1 << 20;
@@ -128,16 +126,5 @@ impl Descriptors {
             .iter()
             .position(|slot| slot.as_ref().is_some_and(|slot| slot.close_on_exec))?;
         self.remove(at as i32).ok()
-    }
-}
-
-/// Borrows the file of a descriptor for the length of a call.
-#[inline(always)]
-pub fn lookup(table: &RefCell<Descriptors>, descriptor: i32) -> Result<Ref<'_, File>> {
-    let table = table.borrow();
-    // One look: filter_map would hand the table back through memory.
-    match Ref::filter_map(table, |table| table.get(descriptor).ok().map(|file| &**file)) {
-        Ok(file) => Ok(file),
-        Err(_) => Err(Errno::EBADF),
     }
 }

@@ -3,7 +3,7 @@
 //! **Purpose.** What a program reaches by a descriptor or a path.
 //!
 //! **How it works.**
-//! * [`descriptor`]: a program's table from numbers to open files.
+//! * [`descriptor`]: a program's table from numbers to open files. [`files`]: how its tasks have it.
 //! * [`file`]: an open file: the object, its status flags, its position.
 //! * [`path`]: names: the initramfs as a read-only tree, with /dev and the links of /proc/self on top.
 //! * [`initramfs`]: the archive. [`console`], [`device`]: the terminal, and the small devices.
@@ -15,6 +15,7 @@ pub mod console;
 pub mod descriptor;
 pub mod device;
 pub mod file;
+pub mod files;
 pub mod initramfs;
 pub mod mqueue;
 pub mod path;

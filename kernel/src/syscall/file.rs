@@ -2,15 +2,15 @@
 
 use super::errno::{Errno, Result};
 use super::user::UserPtr;
-use crate::fs::descriptor::{self, lookup};
+use crate::fs::descriptor;
 use crate::fs::file::{File, Object, Status, Timespec, UserBuffer};
+use crate::fs::files::lookup;
 use crate::fs::path::{self, Found, Last};
 use crate::fs::{console, device};
 use crate::mm::shared::Shared;
 use crate::mm::tasks::Current;
 use crate::task::{self, clock};
 use crate::user_struct;
-use core::cell::Ref;
 use cpu::atomic::Ordering;
 use linux_raw_sys::general;
 
@@ -21,7 +21,7 @@ const MAX_BUFFERS: usize = 1024;
 #[inline(always)]
 fn with_file<R>(descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R> {
     let current = Current::get();
-    let file: Ref<'_, File> = lookup(&current.own().files, descriptor)?;
+    let file = lookup(&current.own().files, descriptor)?;
     f(&file)
 }
 

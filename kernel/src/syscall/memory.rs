@@ -3,8 +3,8 @@
 use super::errno::{Errno, Result};
 use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END};
 use crate::arch::paging::Protection;
-use crate::fs::descriptor::lookup;
 use crate::fs::file::Object;
+use crate::fs::files::lookup;
 use crate::mm::address_space::{Placement, Request, SpaceLimits, page_up, whole_pages};
 use crate::mm::areas::{Backing, Purpose};
 use crate::mm::fault::Access;

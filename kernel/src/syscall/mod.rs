@@ -2,7 +2,8 @@
 //!
 //! * [`table`]: which there are.
 //! * [`user`]: arguments; user addresses are claims until a copy has succeeded. [`errno`]: error numbers.
-//! * One file a family: [`clone`], [`family`], [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`].
+//! * One file a family: [`clone`], [`family`], [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`],
+//!   [`identity`], [`schedule`], [`timer`].
 //!
 //! A call's function checks its arguments in Linux's order, asks the part of the kernel that knows, and copies results
 //! out. It holds no lock when it touches user memory.
@@ -15,12 +16,15 @@ mod clone;
 mod family;
 mod file;
 mod futex;
+mod identity;
 mod memory;
 mod mqueue;
 mod process;
+mod schedule;
 mod signal;
 mod system;
 mod time;
+mod timer;
 
 pub use mqueue::start as start_mqueues;
 pub(crate) use process::CLOCK_TICKS;

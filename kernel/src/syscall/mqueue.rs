@@ -8,14 +8,13 @@
 use super::errno::{Errno, Result};
 use super::file::install;
 use super::user::UserPtr;
-use crate::fs::descriptor::lookup;
 use crate::fs::file::{File, Object, Timespec};
+use crate::fs::files::lookup;
 use crate::fs::mqueue::{QueueFile, namespace};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
 use crate::task::{self, clock, signal};
 use crate::user_struct;
-use core::cell::Ref;
 use cpu::atomic::Ordering;
 use ipc::mqueue::{Claim, Create, Ended, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
 use ipc::{Access, Caller, Message};
@@ -123,8 +122,9 @@ pub(super) fn mq_timedsend(
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    let file: Ref<'_, File> = lookup(&current.own().files, descriptor)?;
-    let queue = queue_of(&file)?;
+    let file = lookup(&current.own().files, descriptor)?;
+    let file: &File = &file;
+    let queue = queue_of(file)?;
     if !file.writable() {
         return Err(Errno::EBADF);
     }
@@ -238,8 +238,9 @@ pub(super) fn mq_timedreceive(
 ) -> Result<usize> {
     let deadline = deadline(timeout)?;
     let current = Current::get();
-    let file: Ref<'_, File> = lookup(&current.own().files, descriptor)?;
-    let queue = queue_of(&file)?;
+    let file = lookup(&current.own().files, descriptor)?;
+    let file: &File = &file;
+    let queue = queue_of(file)?;
     if !file.readable() {
         return Err(Errno::EBADF);
     }
@@ -291,7 +292,8 @@ pub(super) fn mq_getsetattr(descriptor: i32, new: UserPtr<Attributes>, old: User
     }
     let current = Current::get();
     let file = lookup(&current.own().files, descriptor)?;
-    let queue = queue_of(&file)?;
+    let file: &File = &file;
+    let queue = queue_of(file)?;
     let attributes = queue.attributes();
     let before = Attributes {
         flags: i64::from(file.flags() & general::O_NONBLOCK),

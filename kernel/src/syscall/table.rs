@@ -5,7 +5,9 @@
 //! the list is made from the rows as they stand, one a line.
 
 use super::user::{Argument, Return};
-use super::{clone, family, file, futex, memory, mqueue, process, signal, system, time, unknown};
+use super::{
+    clone, family, file, futex, identity, memory, mqueue, process, schedule, signal, system, time, timer, unknown,
+};
 use crate::arch::SyscallFn;
 use linux_raw_sys::general;
 
@@ -134,6 +136,9 @@ calls! {
     __NR_dup2 dup2 = file::dup2, (0 1) Full;
     __NR_pause pause = signal::pause, () Full;
     __NR_nanosleep nanosleep = time::nanosleep, (0 1) Full;
+    __NR_getitimer getitimer = timer::getitimer, (0 1) Partial("all three count real time");
+    __NR_alarm alarm = timer::alarm, (0) Full;
+    __NR_setitimer setitimer = timer::setitimer, (0 1 2) Partial("all three count real time");
     __NR_getpid getpid = process::getpid, () Full;
     __NR_exit exit = process::exit, (0) Full;
     __NR_wait4 wait4 = family::wait4, (0 1 2 3) Full;
@@ -150,18 +155,35 @@ calls! {
     __NR_times times = process::times, (0) Partial("one time for program and kernel");
     __NR_getuid getuid = process::getuid, () Full;
     __NR_getgid getgid = process::getgid, () Full;
+    __NR_setuid setuid = identity::setuid, (0) Full;
+    __NR_setgid setgid = identity::setgid, (0) Full;
     __NR_geteuid geteuid = process::geteuid, () Full;
     __NR_getegid getegid = process::getegid, () Full;
     __NR_getppid getppid = process::getppid, () Full;
     __NR_setpgid setpgid = family::setpgid, (0 1) Full;
     __NR_getpgrp getpgrp = family::getpgrp, () Full;
     __NR_setsid setsid = family::setsid, () Full;
+    __NR_setreuid setreuid = identity::setreuid, (0 1) Full;
+    __NR_setregid setregid = identity::setregid, (0 1) Full;
+    __NR_getgroups getgroups = identity::getgroups, (0 1) Partial("there are none");
+    __NR_setgroups setgroups = identity::setgroups, (0 1) Partial("the empty list only");
+    __NR_setresuid setresuid = identity::setresuid, (0 1 2) Full;
+    __NR_getresuid getresuid = identity::getresuid, (0 1 2) Full;
+    __NR_setresgid setresgid = identity::setresgid, (0 1 2) Full;
+    __NR_getresgid getresgid = identity::getresgid, (0 1 2) Full;
     __NR_getpgid getpgid = family::getpgid, (0) Full;
     __NR_getsid getsid = family::getsid, (0) Full;
     __NR_rt_sigpending rt_sigpending = signal::rt_sigpending, (0 1) Full;
     __NR_rt_sigtimedwait rt_sigtimedwait = signal::rt_sigtimedwait, (0 1 2 3) Full;
     __NR_rt_sigqueueinfo rt_sigqueueinfo = signal::rt_sigqueueinfo, (0 1 2) Full;
     __NR_rt_sigsuspend rt_sigsuspend = signal::rt_sigsuspend, (0 1) Full;
+    __NR_getpriority getpriority = schedule::getpriority, (0 1) Partial("groups and users other than the caller's");
+    __NR_setpriority setpriority = schedule::setpriority, (0 1 2) Partial("kept, and not heeded");
+    __NR_sched_getparam sched_getparam = schedule::sched_getparam, (0 1) Full;
+    __NR_sched_getscheduler sched_getscheduler = schedule::sched_getscheduler, (0) Full;
+    __NR_sched_get_priority_max sched_get_priority_max = schedule::sched_get_priority_max, (0) Full;
+    __NR_sched_get_priority_min sched_get_priority_min = schedule::sched_get_priority_min, (0) Full;
+    __NR_prctl prctl = schedule::prctl, (0 1 2 3 4) Partial("names, death signals, flags");
     __NR_arch_prctl arch_prctl = process::arch_prctl, (0 1) Partial("the bases of fs and gs only");
     __NR_setrlimit setrlimit = process::setrlimit, (0 1) Full;
     __NR_gettid gettid = process::gettid, () Full;
@@ -169,8 +191,14 @@ calls! {
     __NR_restart_syscall restart_syscall = time::restart_syscall, () Full;
     __NR_time time = time::time, (0) Full;
     __NR_futex futex = futex::futex, (0 1 2 3 4 5) Partial("locks that lend priority (PI)");
+    __NR_sched_setaffinity sched_setaffinity = schedule::sched_setaffinity, (0 1 2) Partial("checked, and not heeded");
     __NR_sched_getaffinity sched_getaffinity = process::sched_getaffinity, (0 1 2) Full;
     __NR_set_tid_address set_tid_address = process::set_tid_address, (0) Full;
+    __NR_timer_create timer_create = timer::timer_create, (0 1 2) Partial("CPU-time clocks count real time");
+    __NR_timer_settime timer_settime = timer::timer_settime, (0 1 2 3) Full;
+    __NR_timer_gettime timer_gettime = timer::timer_gettime, (0 1) Full;
+    __NR_timer_getoverrun timer_getoverrun = timer::timer_getoverrun, (0) Full;
+    __NR_timer_delete timer_delete = timer::timer_delete, (0) Full;
     __NR_clock_gettime clock_gettime = time::clock_gettime, (0 1) Partial("CPU-time clocks show the time since the start");
     __NR_clock_getres clock_getres = time::clock_getres, (0 1) Full;
     __NR_clock_nanosleep clock_nanosleep = time::clock_nanosleep, (0 1 2 3) Partial("CPU-time clocks");

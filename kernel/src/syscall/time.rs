@@ -10,7 +10,7 @@ use crate::user_struct;
 use linux_raw_sys::general;
 
 /// What clock `id` shows, in nanoseconds. EINVAL for a clock that is none.
-fn now(id: u32) -> Result<u64> {
+pub(super) fn now(id: u32) -> Result<u64> {
     match id {
         general::CLOCK_REALTIME | general::CLOCK_REALTIME_COARSE => Ok(clock::realtime()),
         // There is no leap second offset.

@@ -74,7 +74,13 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
     if request.stack != 0 {
         first.rsp = request.stack;
     }
+    let files = &current.own().files;
     let own = Private {
+        files: if request.has(general::CLONE_FILES) {
+            files.share()?
+        } else {
+            files.try_clone()?
+        },
         first_frame: Cell::new(Some(first)),
         ..Private::new()
     };
@@ -87,8 +93,6 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
     if request.has(general::CLONE_CHILD_CLEARTID) {
         own.clear_child_tid.set(request.child_tid);
     }
-    let files = current.own().files.borrow().try_clone()?;
-    own.files.replace(files);
     let parents = current.space();
     let space = if request.has(general::CLONE_VM) {
         parents

@@ -3,7 +3,7 @@
 use super::futex::{self, Key};
 use super::signal::{self, Signal};
 use super::task::State;
-use super::{clock, family, robust, schedule, table, wake_by_id};
+use super::{clock, family, robust, schedule, table, timers, wake_by_id};
 use crate::mm::plain;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
@@ -67,13 +67,12 @@ pub fn exit_task() -> ! {
     let current = Current::get();
     let own = current.own();
     release_memory(&current);
-    let files = core::mem::take(&mut *own.files.borrow_mut());
-    // Closing may look at the running task, so the table is free while its files go.
-    drop(files);
+    own.files.leave();
     current.memcg.exit(super::memory());
     table::remove(current.tid);
     if current.process.end_live() {
         current.process.end_with(Exit::Code(current.process.first_status()));
+        timers::remove(current.process.pid, |_| true);
         family::end(&current.process);
     }
     current.set_state(State::Ended);

@@ -185,6 +185,13 @@ pub(super) fn end(process: &Shared<Process>) {
         let Some(at) = ended else {
             for child in table.processes.iter().filter(|child| child.parent() == process.pid) {
                 child.set_parent(INIT);
+                if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed)) {
+                    _ = signal::send_to_process_locked(
+                        &table,
+                        child,
+                        Info::sent(signal, Info::SI_USER, process.pid, 0),
+                    );
+                }
                 child
                     .exit_signal
                     .store(Signal::SIGCHLD.number().into(), Ordering::Relaxed);

@@ -25,6 +25,7 @@ pub mod stopping;
 pub mod table;
 #[allow(clippy::module_inception, reason = "a file is a noun, and this noun is the task")]
 pub mod task;
+pub mod timers;
 
 pub use scheduler::{preempt_from_interrupt, schedule, schedule_until, wake, wake_by_id, wake_interruptible};
 pub use task::{Pid, Private, Task, work};
@@ -81,6 +82,8 @@ fn start_tasks(system: &'static System) -> Result<(), OutOfMemory> {
     spawn(b"init", 0, root, init::run)?;
     let (_, worker) = spawn_task(b"kworker", 0, root, worker)?;
     WORKER.set(worker); // it never ends
+    let (_, timekeeper) = spawn_task(b"ktimers", 0, root, timers::work)?;
+    timers::start(timekeeper);
     static WAKE_WORKER: fn() = wake_worker;
     system.slab.on_wanted_copy(&WAKE_WORKER);
     Ok(())

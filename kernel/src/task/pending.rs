@@ -33,6 +33,7 @@ impl Info {
     pub const SI_USER: i32 = general::SI_USER as i32;
     pub const SI_KERNEL: i32 = general::SI_KERNEL as i32;
     pub const SI_TKILL: i32 = general::SI_TKILL;
+    pub const SI_TIMER: i32 = general::SI_TIMER;
     pub const CLD_EXITED: i32 = general::CLD_EXITED as i32;
     pub const CLD_KILLED: i32 = general::CLD_KILLED as i32;
     pub const CLD_STOPPED: i32 = general::CLD_STOPPED as i32;
@@ -67,6 +68,12 @@ impl Info {
     pub fn child(signal: Signal, code: i32, pid: u32, uid: u32, status: i32) -> Info {
         let who = u64::from(uid) << 32 | u64::from(pid);
         Info::new(signal, code, [who, u64::from(status as u32), 0, 0])
+    }
+
+    /// Of a timer: its number, how often it ran out besides, the value that it was made with.
+    pub fn timer(signal: Signal, timer: i32, overruns: i32, value: u64) -> Info {
+        let which = u64::from(overruns as u32) << 32 | u64::from(timer as u32);
+        Info::new(signal, Info::SI_TIMER, [which, value, 0, 0])
     }
 
     /// Whether a program may not say so of a signal to another process: what the kernel says, and tkill(2).

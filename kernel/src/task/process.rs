@@ -36,6 +36,12 @@ pub struct Process {
     pub executed: AtomicU32,
     /// The status with which its first task ended.
     first_status: AtomicU32,
+    /// Its nice value, -20 to 19, as a number of 32 bits.
+    pub nice: AtomicU32,
+    /// The signal that it wants when its parent ends (prctl(2)); 0 for none.
+    pub death_signal: AtomicU32,
+    /// Whether execve(2) gives no privileges any more: none does here.
+    pub no_new_privileges: AtomicU32,
     /// Nanoseconds that children lived for which it waited, and their page faults.
     pub children_time: AtomicU64,
     pub children_faults: AtomicU64,
@@ -78,6 +84,9 @@ impl Process {
             zombie: AtomicU32::new(0),
             executed: AtomicU32::new(0),
             first_status: AtomicU32::new(0),
+            nice: AtomicU32::new(0),
+            death_signal: AtomicU32::new(0),
+            no_new_privileges: AtomicU32::new(0),
             children_time: AtomicU64::new(0),
             children_faults: AtomicU64::new(0),
             name: SpinLock::new(10, shortened(name)),
@@ -104,6 +113,12 @@ impl Process {
         *child.credentials.lock() = self.credentials();
         *child.limits.lock() = *self.limits.lock();
         child.umask.store(self.umask.load(Ordering::Relaxed), Ordering::Relaxed);
+        for (to, from) in [
+            (&child.nice, &self.nice),
+            (&child.no_new_privileges, &self.no_new_privileges),
+        ] {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
         child.signals.inherit(&self.signals);
         *child.executable.lock() = self.executable();
         Ok(child)
@@ -198,6 +213,16 @@ impl Process {
     /// Names the process after its program.
     pub fn set_name(&self, name: &[u8]) {
         *self.name.lock() = shortened(name);
+    }
+
+    /// Names it by exactly this name.
+    pub fn set_thread_name(&self, name: &[u8]) {
+        *self.name.lock() = name.iter().copied().take(NAME_MAX - 1).collect();
+    }
+
+    /// Replaces its credentials.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        *self.credentials.lock() = credentials;
     }
 
     /// A copy of its credentials.

@@ -5,7 +5,7 @@ use super::process::Process;
 use super::signal::{Pending, Signal};
 use crate::arch::TrapFrame;
 use crate::arch::switch::Context;
-use crate::fs::descriptor::Descriptors;
+use crate::fs::files::Files;
 use crate::mm::address_space::AddressSpace;
 use crate::mm::shared::{OutOfMemory, Shared};
 use crate::mm::stacks::KernelStack;
@@ -108,8 +108,8 @@ impl Mask {
 
 /// What only the running task itself touches.
 pub struct Private {
-    /// Open files. Held by the task itself; sharing a table between tasks is a matter of this field alone.
-    pub files: RefCell<Descriptors>,
+    /// Open files.
+    pub files: Files,
     /// The program's memory; `None` for a kernel thread.
     pub space: RefCell<Option<Shared<AddressSpace>>>,
     /// Where to write 0 at the end (set_tid_address(2)).
@@ -138,7 +138,7 @@ impl Private {
     /// Nothing open, no memory, nothing blocked.
     pub fn new() -> Private {
         Private {
-            files: RefCell::new(Descriptors::new()),
+            files: Files::new(),
             space: RefCell::new(None),
             clear_child_tid: Cell::new(0),
             robust_list: Cell::new((0, 0)),
