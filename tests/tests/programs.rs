@@ -88,6 +88,51 @@ questions! {
     may_the_segment_registers_be_cleared
 }
 
+questions! {
+    /// Processes: fork, exec, wait, groups.
+    processes = Program::new("processes");
+    does_a_child_have_memory_of_its_own
+    is_a_shared_mapping_shared
+    does_wait_say_how_a_child_ended
+    can_wait_look_without_waiting
+    does_a_stopped_child_go_on
+    does_an_ignored_end_leave_no_zombie
+    do_orphans_get_another_parent
+    do_groups_and_sessions_keep_their_rules
+    does_exec_replace_the_program
+    what_does_exec_refuse
+    does_a_child_share_open_files_and_only_them
+    do_many_processes_come_and_go
+}
+
+questions! {
+    /// Signals: handlers, what they carry, what they interrupt.
+    signals = Program::new("signals");
+    does_a_handler_learn_who_sent
+    are_real_time_signals_queued
+    does_a_fault_tell_its_address_and_keep_the_registers
+    does_a_handler_run_on_the_alternate_stack
+    does_a_handler_interrupt_a_sleep
+    does_wait_go_on_as_the_flags_say
+    does_a_stop_not_disturb_a_sleep
+    does_sigsuspend_change_the_mask_for_its_length
+    does_a_timer_signal_carry_its_value
+    what_may_a_signal_call_not_do
+}
+
+questions! {
+    /// Threads of the C library, and the futexes below them.
+    threads = Program::new("threads");
+    does_a_thread_run_and_end
+    do_condition_variables_pass_turns
+    do_threads_share_descriptors
+    what_does_a_futex_say
+    does_a_futex_work_between_processes
+    does_a_robust_lock_outlive_its_owner
+    does_exit_end_all_threads
+    do_many_threads_come_and_go
+}
+
 /// Runs `finish` and returns what it printed and how it ended.
 fn finish(arguments: &'static [&'static str]) -> (String, End) {
     let run =

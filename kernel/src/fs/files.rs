@@ -229,6 +229,22 @@ pub fn lookup(files: &Files, descriptor: i32) -> Result<FileRef<'_>> {
     }
 }
 
+/// Runs `f` on the file of a descriptor: [`lookup`] for the calls that are counted in instructions. EBADF.
+#[inline(always)]
+pub fn with<R>(files: &Files, descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R> {
+    if files.is_shared.get() {
+        return with_shared(files, descriptor, f);
+    }
+    let table = files.own.borrow();
+    f(table.get(descriptor)?)
+}
+
+#[cold]
+#[inline(never)]
+fn with_shared<R>(files: &Files, descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R> {
+    f(&*lookup_shared(files, descriptor)?)
+}
+
 #[cold]
 #[inline(never)]
 fn lookup_shared(files: &Files, descriptor: i32) -> Result<FileRef<'_>> {

@@ -9,7 +9,7 @@ use super::errno::{Errno, Result};
 use super::file::install;
 use super::user::UserPtr;
 use crate::fs::file::{File, Object, Timespec};
-use crate::fs::files::lookup;
+use crate::fs::files::{self, lookup};
 use crate::fs::mqueue::{QueueFile, namespace};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
@@ -122,8 +122,13 @@ pub(super) fn mq_timedsend(
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    let file = lookup(&current.own().files, descriptor)?;
-    let file: &File = &file;
+    files::with(&current.own().files, descriptor, |file| {
+        send(&current, file, from, length, priority, deadline)
+    })
+}
+
+#[inline(always)]
+fn send(current: &Current, file: &File, from: u64, length: usize, priority: u32, deadline: Option<u64>) -> Result<()> {
     let queue = queue_of(file)?;
     if !file.writable() {
         return Err(Errno::EBADF);
@@ -145,7 +150,7 @@ pub(super) fn mq_timedsend(
             Ok(())
         }
         Err(refused) if refused.reason == ipc::Error::WouldBlock && !file.nonblocking() => {
-            send_when_possible(&current, queue, refused.message, priority, deadline)
+            send_when_possible(current, queue, refused.message, priority, deadline)
         }
         Err(refused) => {
             queue.free(current.id, &current.memcg, refused.message.into_blank());
@@ -238,8 +243,20 @@ pub(super) fn mq_timedreceive(
 ) -> Result<usize> {
     let deadline = deadline(timeout)?;
     let current = Current::get();
-    let file = lookup(&current.own().files, descriptor)?;
-    let file: &File = &file;
+    files::with(&current.own().files, descriptor, |file| {
+        receive(&current, file, to, length, priority, deadline)
+    })
+}
+
+#[inline(always)]
+fn receive(
+    current: &Current,
+    file: &File,
+    to: u64,
+    length: usize,
+    priority: UserPtr<u32>,
+    deadline: Option<u64>,
+) -> Result<usize> {
     let queue = queue_of(file)?;
     if !file.readable() {
         return Err(Errno::EBADF);
@@ -254,7 +271,7 @@ pub(super) fn mq_timedreceive(
             }
             received.message
         }
-        Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(&current, queue, deadline)?,
+        Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(current, queue, deadline)?,
         Err(refused) => return Err(refused.into()),
     };
     queue.touch(clock::coarse());
