@@ -15,7 +15,7 @@ use tollgate::failure::{self, KERNEL_FAILED, Usage};
 use tollgate::model::{Cgroup, Model, RowKey, cmdline};
 use tollgate::preflight::{self, Ready};
 use tollgate::process;
-use tollgate::program::Program;
+use tollgate::program::{Program, read_file};
 use tollgate::progress::Progress;
 use tollgate::qemu::{self, Accel, Load, Machine};
 use tollgate::{json, table};
@@ -405,6 +405,6 @@ fn extra_file(spec: &str) -> Result<(String, Vec<u8>)> {
             (host, format!("/{name}"))
         }
     };
-    let contents = std::fs::read(host).with_context(|| format!("--file {}: cannot read it", host.display()))?;
+    let contents = read_file(host).context("--file")?;
     Ok((guest, contents))
 }

@@ -165,6 +165,9 @@ impl File {
 
     /// lseek(2).
     pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {
+        if whence > general::SEEK_HOLE {
+            return Err(Errno::EINVAL);
+        }
         let size = match &self.object {
             Object::Console => return Err(Errno::ESPIPE),
             Object::Null | Object::Zero | Object::Full => return Ok(0),

@@ -305,8 +305,8 @@ impl AddressSpace {
             inner.areas.reserve()?;
         }
         inner.move_pages(old.start..old.start + length.min(old_length), start, area.protection)?;
+        // Room was reserved for both: what is taken away may split an area, and the new one.
         inner.take_away(old.clone());
-        inner.areas.reserve()?;
         let backing = match area.backing {
             Backing::Anonymous => Backing::Anonymous,
             Backing::Bytes { data, base } => Backing::Bytes {
@@ -494,20 +494,29 @@ impl Inner {
         }
     }
 
-    /// Moves the pages of `from`, with what is in them, to addresses from `to` on, where nothing is mapped. Where memory
-    /// for page tables runs out those that have not been moved stay.
+    /// Moves the pages of `from`, with what is in them, to addresses from `to` on, where nothing is mapped. All of them,
+    /// or none where memory for page tables runs out.
     fn move_pages(&mut self, from: Range<u64>, to: u64, protection: Protection) -> Result<()> {
-        let mut result = Ok(());
+        let mut stuck = None;
         let start = from.start;
         self.each_step(from, |root, page, frame| {
-            if result.is_ok() {
+            if stuck.is_none() {
                 match root.map_user(page - start + to, frame, protection) {
                     Ok(_) => _ = root.unmap_user(page),
-                    Err(OutOfMemory) => result = Err(Errno::ENOMEM),
+                    Err(OutOfMemory) => stuck = Some(page),
                 }
             }
         });
-        result
+        let Some(stuck) = stuck else {
+            return Ok(());
+        };
+        self.each_step(to..to + (stuck - start), |root, page, frame| {
+            root.unmap_user(page);
+            if root.map_user(page - to + start, frame, protection).is_err() {
+                unreachable!("a page's tables stay when it is unmapped");
+            }
+        });
+        Err(Errno::ENOMEM)
     }
 
     /// Unmaps a range's pages and frees their frames.
