@@ -13,8 +13,8 @@ pub use stack::Strings;
 use crate::arch::TrapFrame;
 use crate::arch::layout::PAGE_SIZE as PAGE;
 use crate::arch::paging::Protection;
-use crate::fs::file::Object;
-use crate::fs::path;
+use crate::fs::node::{self, Kind};
+use crate::fs::path::Walker;
 use crate::mm::address_space::{AddressSpace, Placement, Request, STACK_TOP, SpaceLimits};
 use crate::mm::areas::{Backing, GUARD_GAP, Purpose};
 use crate::mm::shared::Shared;
@@ -37,12 +37,17 @@ const _: () = assert!(FIRST_STACK < GUARD_GAP);
 pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<TrapFrame> {
     let current = Current::get();
     let credentials = current.process.credentials();
-    let file = path::open(path, general::O_RDONLY, &credentials)?;
-    let Object::Regular(entry) = &file.object else {
+    let place = Walker::of(&current)?.find(path, true)?;
+    let Kind::Regular(content) = &place.node.kind else {
         return Err(Errno::EACCES);
     };
-    path::access(&file.status(), 1, &credentials)?;
-    let program = elf::Program::parse(entry.data).map_err(|refused| {
+    node::access(&place.node.attributes(), 1, &credentials)?;
+    if place.mount.flags() & general::MS_NOEXEC != 0 {
+        return Err(Errno::EACCES);
+    }
+    // Segments are mapped from the boot loader's archive: what has been written since is not there.
+    let bytes = content.unchanged().ok_or(Errno::ENOEXEC)?;
+    let program = elf::Program::parse(bytes).map_err(|refused| {
         log::error!("{}: {refused}", printable(path));
         refused.errno()
     })?;

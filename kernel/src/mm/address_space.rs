@@ -169,6 +169,20 @@ impl AddressSpace {
         self.inner.lock().areas.pages()
     }
 
+    /// A copy of the list of areas.
+    pub fn areas(&self) -> Result<alloc::vec::Vec<Area>> {
+        let mut copy = alloc::vec::Vec::new();
+        loop {
+            let needed = self.inner.lock().areas.len();
+            copy.try_reserve(needed)?;
+            let inner = self.inner.lock();
+            if inner.areas.len() <= copy.capacity() {
+                copy.extend(inner.areas.iter().copied());
+                return Ok(copy);
+            }
+        }
+    }
+
     /// mmap(2), its arguments decoded: the address. Errors in Linux's order: ENOMEM (length beyond the address space, or
     /// too many areas), EINVAL (address inside a page), EEXIST, ENOMEM (`RLIMIT_AS`, no room).
     pub fn map(&self, request: &Request, limits: &SpaceLimits) -> Result<u64> {

@@ -46,6 +46,16 @@ impl<T> Shared<T> {
         unsafe { self.object.as_ref() }
     }
 
+    /// References to the object. Exact as long as nobody clones or drops one.
+    pub fn count(&self) -> usize {
+        self.counted().count.load(Ordering::Acquire)
+    }
+
+    /// Whether both refer to the same object.
+    pub fn same_object(&self, other: &Shared<T>) -> bool {
+        self.object == other.object
+    }
+
     /// Gives the reference up as an address; [`Shared::from_raw`] takes it back.
     pub fn into_raw(self) -> NonNull<T> {
         let object = self.object;

@@ -17,7 +17,7 @@ mod memory;
 mod mqueue;
 mod process;
 mod signal;
-mod system;
+pub mod system;
 mod time;
 
 pub use mqueue::start as start_mqueues;

@@ -10,7 +10,7 @@ use super::file::install;
 use super::user::UserPtr;
 use crate::fs::descriptor::lookup;
 use crate::fs::file::{File, Object, Timespec};
-use crate::fs::mqueue::{QueueFile, namespace};
+use crate::fs::mqueue::{QueueFile, caller, namespace, wake_pollers};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
 use crate::task::{self, clock};
@@ -18,7 +18,7 @@ use crate::user_struct;
 use core::cell::Ref;
 use cpu::atomic::Ordering;
 use ipc::mqueue::{Claim, Create, Ended, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
-use ipc::{Access, Caller, Message};
+use ipc::{Access, Message};
 use linux_raw_sys::general;
 
 /// Makes the machine's queues. Once, at boot.
@@ -49,13 +49,6 @@ user_struct! {
         current_messages: i64,
         reserved: [i64; 4],
     }
-}
-
-/// On whose behalf the running task acts.
-fn caller(current: &Current) -> Caller<'static> {
-    let credentials = current.process.credentials();
-    let limit = current.process.limit(general::RLIMIT_MSGQUEUE);
-    Caller::new(credentials.euid, credentials.egid, credentials.privileged(), limit)
 }
 
 pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: UserPtr<Attributes>) -> Result<i32> {
@@ -154,13 +147,24 @@ pub(super) fn mq_timedsend(
     }
 }
 
-/// What a send leaves to be done. Nobody can be registered for notification yet, and pollers look by themselves.
+/// What a send leaves to be done. Nobody can be registered for notification yet.
 #[inline(always)]
 fn after_send(queue: &Queue, sent: Sent) {
     queue.touch(clock::coarse());
     match sent {
-        Sent::Queued { notify: None, .. } => {}
-        Sent::Queued { notify, .. } => drop(notify),
+        Sent::Queued {
+            notify: None,
+            wake_pollers: false,
+        } => {}
+        Sent::Queued {
+            notify,
+            wake_pollers: polled,
+        } => {
+            drop(notify);
+            if polled {
+                wake_pollers();
+            }
+        }
         Sent::HandedOver { wake } => task::wake_by_id(wake),
     }
 }
@@ -251,6 +255,9 @@ pub(super) fn mq_timedreceive(
             if let Some(wake) = received.wake {
                 task::wake_by_id(wake);
             }
+            if received.wake_pollers {
+                wake_pollers();
+            }
             received.message
         }
         Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(&current, queue, deadline)?,
@@ -272,6 +279,9 @@ fn receive_when_possible(current: &Current, queue: &Queue, deadline: Option<u64>
         Receiving::Done(received) => {
             if let Some(wake) = received.wake {
                 task::wake_by_id(wake);
+            }
+            if received.wake_pollers {
+                wake_pollers();
             }
             return Ok(received.message);
         }

@@ -4,6 +4,7 @@ use super::credentials::{Credentials, Limits};
 use super::exit::Exit;
 use super::signal::Signals;
 use super::task::Pid;
+use crate::fs::path::Directories;
 use crate::mm::shared::{OutOfMemory, Shared};
 use arrayvec::ArrayVec;
 use cpu::SpinLock;
@@ -35,6 +36,8 @@ pub struct Process {
     exit: SpinLock<Option<Exit>>,
     /// The program's path, for /proc/self/exe.
     executable: SpinLock<Option<Shared<alloc::vec::Vec<u8>>>>,
+    /// Where its paths begin; `None` for the kernel's own.
+    directories: SpinLock<Option<Directories>>,
     /// Nanoseconds since boot at its start. Immutable.
     pub started: u64,
     /// Tasks that exist, ended ones that have not been left included.
@@ -56,6 +59,7 @@ impl Process {
             signals: Signals::new(),
             exit: SpinLock::new(14, None),
             executable: SpinLock::new(15, None),
+            directories: SpinLock::new(16, None),
             started: super::clock::monotonic(),
             tasks: AtomicU32::new(0),
             minor_faults: AtomicU64::new(0),
@@ -116,6 +120,18 @@ impl Process {
     /// Whether no task is left, nor any task's stack.
     pub fn is_gone(&self) -> bool {
         self.tasks.load(Ordering::Acquire) == 0
+    }
+
+    /// Where its paths begin.
+    pub fn directories(&self) -> Option<Directories> {
+        self.directories.lock().clone()
+    }
+
+    /// Sets where its paths begin.
+    pub fn set_directories(&self, directories: Option<Directories>) {
+        let old = core::mem::replace(&mut *self.directories.lock(), directories);
+        // Freed outside the lock.
+        drop(old);
     }
 
     /// The path of its program.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use cpu::SpinLock;
 
 /// Numbers start again at [`FIRST_AGAIN`] behind this one (`pid_max`).
-const PID_MAX: Pid = 32768;
+pub const PID_MAX: Pid = 32768;
 /// As on Linux: the first numbers are for the system.
 const FIRST_AGAIN: Pid = 300;
 
@@ -87,6 +87,18 @@ pub fn find(tid: Pid) -> Option<Shared<Task>> {
 /// The task with this identity, if it has not ended.
 pub fn find_by_id(id: ipc::TaskId) -> Option<Shared<Task>> {
     find(id as Pid).filter(|task| task.id == id)
+}
+
+/// The first task with a number above `tid`.
+pub fn next(tid: Pid) -> Option<Shared<Task>> {
+    let table = TABLE.lock();
+    let at = table.tasks.partition_point(|task| task.tid <= tid);
+    table.tasks.get(at).cloned()
+}
+
+/// The number that was given last.
+pub fn last_number() -> Pid {
+    TABLE.lock().last
 }
 
 /// Number of tasks.
