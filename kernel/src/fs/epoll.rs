@@ -36,7 +36,7 @@ impl Joined {
         let Some(waiters) = file.waiters() else { return Ok(None) };
         waiters.join(task)?;
         if let Object::Queue(queue) = &file.object {
-            queue.queue().add_poller();
+            queue.begin_poll();
         }
         Ok(Some(Joined {
             file: file.clone(),
@@ -48,7 +48,7 @@ impl Joined {
 impl Drop for Joined {
     fn drop(&mut self) {
         if let Object::Queue(queue) = &self.file.object {
-            queue.queue().remove_poller();
+            queue.end_poll();
         }
         if let Some(waiters) = self.file.waiters() {
             waiters.leave(&self.task);

@@ -17,6 +17,7 @@ use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock;
 use arrayvec::ArrayString;
+use cpu::atomic::{AtomicU32, Ordering};
 use ipc::mqueue::{Create, Namespace, Open, Queue, QueueRef};
 use ipc::{Access, Caller};
 use linux_raw_sys::general;
@@ -45,6 +46,16 @@ impl QueueRef for Shared<Queue> {
 
 /// Those who poll queues. One line for all: who is woken over another queue looks and sleeps again.
 static POLLERS: WaitQueue = WaitQueue::new();
+/// How many they are. A poller counts itself before it looks at the queue, under the queue's lock; a receiver looks here
+/// after it has had that lock: so either the poller sees the free place or the receiver sees the poller. (A send tells by
+/// itself whether its queue is polled; for a receive this look is cheaper.)
+static POLLING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether anybody polls any queue.
+#[inline(always)]
+pub fn somebody_polls() -> bool {
+    POLLING.load(Ordering::Relaxed) != 0
+}
 
 /// A queue that somebody polls has changed.
 #[cold]
@@ -72,6 +83,18 @@ impl QueueFile {
     #[inline(always)]
     pub fn queue(&self) -> &Queue {
         &self.0
+    }
+
+    /// A task begins to poll it.
+    pub fn begin_poll(&self) {
+        POLLING.fetch_add(1, Ordering::AcqRel);
+        self.queue().add_poller();
+    }
+
+    /// A task ends to poll it.
+    pub fn end_poll(&self) {
+        self.queue().remove_poller();
+        POLLING.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// fchmod(2).

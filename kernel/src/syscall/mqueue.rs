@@ -10,7 +10,7 @@ use super::file::install;
 use super::user::UserPtr;
 use crate::fs::descriptor::lookup;
 use crate::fs::file::{File, Object, Timespec};
-use crate::fs::mqueue::{QueueFile, caller, namespace, wake_pollers};
+use crate::fs::mqueue::{QueueFile, caller, namespace, somebody_polls, wake_pollers};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
 use crate::task::{self, clock};
@@ -255,15 +255,15 @@ pub(super) fn mq_timedreceive(
             if let Some(wake) = received.wake {
                 task::wake_by_id(wake);
             }
-            if received.wake_pollers {
-                wake_pollers();
-            }
             received.message
         }
         Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(&current, queue, deadline)?,
         Err(refused) => return Err(refused.into()),
     };
     queue.touch(clock::coarse());
+    if somebody_polls() {
+        wake_pollers();
+    }
     let length = message.len();
     // The priority goes first, and where it cannot go nothing follows.
     let copied = (priority.is_null() || priority.write(&(message.kind() as u32)).is_ok())
@@ -279,9 +279,6 @@ fn receive_when_possible(current: &Current, queue: &Queue, deadline: Option<u64>
         Receiving::Done(received) => {
             if let Some(wake) = received.wake {
                 task::wake_by_id(wake);
-            }
-            if received.wake_pollers {
-                wake_pollers();
             }
             return Ok(received.message);
         }
