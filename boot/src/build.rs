@@ -66,14 +66,10 @@ impl Toolchain {
     /// A cargo command that builds one package of the guest.
     fn cargo(&self) -> Command {
         let mut command = match self {
-            Toolchain::Rustup => Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())),
+            Toolchain::Rustup => cargo(),
             Toolchain::Debian(prefix) => Command::new(prefix.join("bin/cargo")),
         };
-        for (key, _) in std::env::vars_os() {
-            if key.to_str().is_some_and(leaks) {
-                command.env_remove(key);
-            }
-        }
+        clean(&mut command);
         command.args(["build", "--profile", PROFILE, "--target", TARGET]);
         if let Toolchain::Debian(prefix) = self {
             command
@@ -100,6 +96,38 @@ impl Toolchain {
             .trim()
             .to_owned())
     }
+}
+
+/// The cargo that runs us, or the one in PATH.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Keeps from a build what would change it.
+fn clean(command: &mut Command) {
+    for (key, _) in std::env::vars_os() {
+        if key.to_str().is_some_and(leaks) {
+            command.env_remove(key);
+        }
+    }
+}
+
+/// Builds the program that writes disk images (see [`crate::image`]). Gives its path. Minutes, the first time.
+#[cfg(feature = "image")]
+pub fn image_tool(progress: &Progress) -> Result<PathBuf> {
+    let dir = target_dir()?.join("image");
+    progress.doing("building the boot loader (minutes, the first time)");
+    let mut command = cargo();
+    clean(&mut command);
+    command
+        .args(["build", "--release", "--locked", "--manifest-path"])
+        .arg(root()?.join("boot/image/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&dir)
+        .env("RUSTC_BOOTSTRAP", "1");
+    run("the boot loader", command, progress)?;
+    progress.step();
+    Ok(dir.join("release/image"))
 }
 
 fn rustc() -> PathBuf {

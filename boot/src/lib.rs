@@ -15,6 +15,8 @@ pub mod console;
 pub mod experiment;
 pub mod failure;
 pub mod findings;
+#[cfg(feature = "image")]
+pub mod image;
 pub mod initramfs;
 pub mod json;
 pub mod kallsyms;

@@ -15,7 +15,7 @@ use tollgate::failure::{self, KERNEL_FAILED, Usage};
 use tollgate::model::{Cgroup, Model, RowKey, cmdline};
 use tollgate::preflight::{self, Ready};
 use tollgate::process;
-use tollgate::program::Program;
+use tollgate::program::{Program, read_file};
 use tollgate::progress::Progress;
 use tollgate::qemu::{self, Accel, Load, Machine};
 use tollgate::{json, table};
@@ -46,7 +46,7 @@ struct Cli {
 
     /// Rounds of the measuring program in each boot
     ///
-    /// One round is one mq_send, one mq_receive and one getppid. The instrumented kernel runs at most 1000.
+    /// One round is one mq_send, one mq_receive and one getppid. The instrumented kernel runs at most 10000.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     rounds: u64,
 
@@ -65,6 +65,20 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(Exec),
+    Image(Image),
+}
+
+/// Write a disk image that a BIOS machine boots (needs `cargo run --features image`)
+///
+/// The image holds the kernel, a boot loader, and mqtest as the first program, which prints its lines on the first serial
+/// port (115200 baud). Try it with: qemu-system-x86_64 -M q35 -cpu max -drive format=raw,file=OUT -serial stdio
+///
+/// Building the boot loader takes minutes the first time, and rustup's components rust-src and llvm-tools.
+#[derive(Debug, Args)]
+struct Image {
+    /// The file to write
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
 }
 
 /// Run one static x86-64 Linux program in the guest
@@ -180,6 +194,7 @@ fn main() -> ExitCode {
     let handled = ctrlc::set_handler(process::interrupt).context("installing the interrupt handler");
     let done = handled.and_then(|()| match &cli.command {
         Some(Command::Exec(exec)) => run_exec(exec),
+        Some(Command::Image(image)) => write_image(image),
         None => run_experiment(&cli),
     });
     match done {
@@ -351,6 +366,32 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     })
 }
 
+/// `image`: a disk image.
+#[cfg(feature = "image")]
+fn write_image(image: &Image) -> Result<i32> {
+    let ready = preflight::check(None)?;
+    let progress = Progress::new(Guest::steps(false) + tollgate::image::STEPS);
+    let guest = Guest::build(&ready.toolchain, false, &progress)?;
+    let dir = temporary_folder()?;
+    tollgate::image::write(&guest, &image.out, dir.path(), &progress)?;
+    drop(progress);
+    println!(
+        "{}: boots on a BIOS machine; the first serial port tells",
+        image.out.display()
+    );
+    Ok(0)
+}
+
+/// `image`, in a build without the feature.
+#[cfg(not(feature = "image"))]
+fn write_image(image: &Image) -> Result<i32> {
+    let out = image.out.display();
+    Err(Usage(format!(
+        "this build cannot write images: cargo run --features image -- image {out}"
+    ))
+    .into())
+}
+
 /// `HOST[:GUEST]`: the guest's path and the contents.
 fn extra_file(spec: &str) -> Result<(String, Vec<u8>)> {
     let (host, guest) = match spec.rsplit_once(':') {
@@ -364,6 +405,6 @@ fn extra_file(spec: &str) -> Result<(String, Vec<u8>)> {
             (host, format!("/{name}"))
         }
     };
-    let contents = std::fs::read(host).with_context(|| format!("--file {}: cannot read it", host.display()))?;
+    let contents = read_file(host).context("--file")?;
     Ok((guest, contents))
 }

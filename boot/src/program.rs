@@ -18,18 +18,41 @@ impl Program {
     /// Reads and checks a file. Errors name the file, what is wrong with it and what to do.
     pub fn load(path: &Path) -> Result<Program> {
         let shown = path.display();
+        let image = read_file(path)?;
         let name = path
             .file_name()
             .and_then(|n| n.to_str())
             .with_context(|| format!("{shown}: not a file name in UTF-8"))?;
-        ensure!(!path.is_dir(), "{shown}: a directory, not a program");
-        let image = std::fs::read(path).with_context(|| format!("{shown}: cannot read it"))?;
         check(&image).with_context(|| shown.to_string())?;
         Ok(Program {
             name: name.to_owned(),
             image,
         })
     }
+}
+
+/// The largest file that goes into the guest: QEMU puts the initial file system below 4 GiB, beside the devices.
+const LARGEST: u64 = 2 << 30;
+
+/// Reads a file of the user's that is to go into the guest.
+///
+/// Only a regular file has an end that is sure to come: opening a pipe waits for its writer, and a device may never run
+/// dry. Errors name the file.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let shown = path.display();
+    let status = std::fs::metadata(path).with_context(|| format!("{shown}: cannot read it"))?;
+    ensure!(!status.is_dir(), "{shown}: a directory, not a file");
+    ensure!(
+        status.is_file(),
+        "{shown}: a pipe, socket or device: give a regular file"
+    );
+    ensure!(
+        status.len() <= LARGEST,
+        "{shown}: {} MiB, too large for the guest: the limit is {} MiB",
+        status.len() >> 20,
+        LARGEST >> 20
+    );
+    std::fs::read(path).with_context(|| format!("{shown}: cannot read it"))
 }
 
 /// Whether Tollgate can run this image: a static ELF for x86-64, whole. Errors say why not and what to do.
@@ -189,5 +212,7 @@ mod tests {
         let e = Program::load(Path::new("/nonexistent/prog")).unwrap_err();
         assert!(crate::failure::one_line(&e).starts_with("/nonexistent/prog: cannot read it: No such file"));
         assert!(crate::failure::one_line(&Program::load(Path::new("/tmp")).unwrap_err()).contains("a directory"));
+        // Neither waits nor reads for ever.
+        assert!(crate::failure::one_line(&read_file(Path::new("/dev/zero")).unwrap_err()).contains("device"));
     }
 }

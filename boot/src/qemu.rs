@@ -31,8 +31,10 @@ const KEPT: usize = 4 << 20;
 const LOG_LIMIT: u64 = 64 << 20;
 /// How many last lines of console and log a failure shows.
 const TAIL: usize = 12;
-/// What QEMU's q35 takes.
-const MOST_CPUS: u32 = 288;
+/// How many characters of each of them.
+const WIDTH: usize = 500;
+/// The most CPUs of QEMU's q35 without an interrupt controller in the host's kernel.
+const MOST_CPUS: u32 = 255;
 /// The smallest memory (MiB) that is worth a boot.
 pub const SMALLEST_MEMORY: u32 = 32;
 
@@ -235,9 +237,12 @@ impl Boot {
     }
 }
 
-/// A line that cannot steer the terminal: control characters are written as escapes.
+/// A line that cannot steer or flood the terminal: control characters are written as escapes, and a program that prints
+/// megabytes without an end of line is cut.
 fn printable(line: &str) -> String {
+    let end = if line.chars().nth(WIDTH).is_some() { "…" } else { "" };
     line.chars()
+        .take(WIDTH)
         .flat_map(|c| {
             let escaped = c.is_control() && c != '\t';
             let written: Box<dyn Iterator<Item = char>> = if escaped {
@@ -247,6 +252,7 @@ fn printable(line: &str) -> String {
             };
             written
         })
+        .chain(end.chars())
         .collect()
 }
 

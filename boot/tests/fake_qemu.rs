@@ -265,7 +265,7 @@ fn impossible_machines_are_refused() {
         one_line(&error)
     };
     assert!(refuse(&|m| m.cpus = 0).contains("--cpus 0"));
-    assert!(refuse(&|m| m.cpus = 289).contains("at most 288"));
+    assert!(refuse(&|m| m.cpus = 256).contains("at most 255"));
     assert!(refuse(&|m| m.mem = 31).contains("at least 32 MiB"));
     assert!(refuse(&|m| m.mem = u32::MAX).contains("ask for less"));
     assert!(refuse(&|m| m.timeout = Duration::ZERO).contains("--timeout"));

@@ -133,6 +133,40 @@ questions! {
     do_many_threads_come_and_go
 }
 
+questions! {
+    /// Files and names.
+    files = Program::new("files");
+    is_a_new_file_empty_and_then_what_was_written
+    does_a_hole_read_as_zeros
+    does_append_write_at_the_end
+    what_does_open_refuse
+    do_links_lead_where_they_say
+    do_directories_come_and_go
+    does_rename_move_and_replace
+    does_a_deleted_file_live_until_it_is_closed
+    where_is_the_working_directory
+    are_names_relative_to_a_descriptor
+    are_all_names_listed_once
+    do_modes_and_owners_bind_who_is_not_root
+    are_times_set_as_asked
+    can_a_file_system_be_mounted_and_taken_away
+    do_vectors_read_and_write
+    does_dev_have_its_devices
+}
+
+questions! {
+    /// Files that are ready or not.
+    ready = Program::new("ready");
+    does_a_pipe_carry_bytes_in_order
+    does_a_pipe_hold_64_kib_and_no_more
+    is_a_pipe_without_a_reader_broken
+    does_poll_see_what_is_ready
+    does_select_see_what_is_ready
+    does_a_counter_count
+    does_epoll_report_levels_edges_and_shots
+    is_a_queue_ready_when_it_has_a_message
+}
+
 /// Runs `finish` and returns what it printed and how it ended.
 fn finish(arguments: &'static [&'static str]) -> (String, End) {
     let run =

@@ -13,8 +13,8 @@ pub use stack::Strings;
 use crate::arch::TrapFrame;
 use crate::arch::layout::PAGE_SIZE as PAGE;
 use crate::arch::paging::Protection;
-use crate::fs::file::Object;
-use crate::fs::path;
+use crate::fs::node::{self, Kind};
+use crate::fs::path::Walker;
 use crate::mm::address_space::{AddressSpace, Placement, Request, STACK_TOP, SpaceLimits};
 use crate::mm::areas::{Backing, GUARD_GAP, Purpose};
 use crate::mm::shared::Shared;
@@ -97,13 +97,18 @@ fn interpreter(line: &'static [u8]) -> Result<(&'static [u8], Option<&'static [u
 
 /// The bytes of an executable file. EACCES.
 fn open(path: &[u8]) -> Result<&'static [u8]> {
-    let credentials = Current::get().process.credentials();
-    let file = path::open(path, general::O_RDONLY, &credentials)?;
-    let Object::Regular(entry) = &file.object else {
+    let current = Current::get();
+    let credentials = current.process.credentials();
+    let place = Walker::of(&current)?.find(path, true)?;
+    let Kind::Regular(content) = &place.node.kind else {
         return Err(Errno::EACCES);
     };
-    path::access(&file.status(), 1, &credentials)?;
-    Ok(entry.data)
+    node::access(&place.node.attributes(), 1, &credentials)?;
+    if place.mount.flags() & general::MS_NOEXEC != 0 {
+        return Err(Errno::EACCES);
+    }
+    // Segments are mapped from the boot loader's archive: what has been written since is not there.
+    content.unchanged().ok_or(Errno::ENOEXEC)
 }
 
 /// Makes the running task run a program, the file at `path`, which is called `name`.

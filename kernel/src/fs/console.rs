@@ -54,7 +54,7 @@ pub fn read(buffer: UserBuffer, nonblocking: bool) -> Result<usize> {
         current.prepare_to_sleep();
         if current.signal_pending() {
             current.cancel_sleep();
-            return Err(Errno::EINTR);
+            return Err(task::signal::interrupted(&current, Errno::ERESTARTSYS));
         }
         task::schedule_until(Some(clock::monotonic() + PERIOD));
     };

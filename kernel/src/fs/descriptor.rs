@@ -111,6 +111,11 @@ impl Descriptors {
         Ok(slot.file)
     }
 
+    /// No descriptor from this one on is in use.
+    pub fn end(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The close-on-exec flag.
     pub fn close_on_exec(&mut self, descriptor: i32) -> Result<&mut bool> {
         match self.slots.get_mut(descriptor as u32 as usize) {

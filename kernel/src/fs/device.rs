@@ -3,7 +3,7 @@
 //! **Random numbers are not secret here.** The generator (xoshiro256**, by Blackman and Vigna) starts from a fixed seed,
 //! so that the same run gives the same bytes: this kernel is an instrument, not a safe.
 
-use super::file::UserBuffer;
+use super::file::{Object, UserBuffer};
 use crate::arch::usercopy;
 use crate::syscall::errno::{Errno, Result};
 use cpu::SpinLock;
@@ -23,6 +23,74 @@ static RANDOM: SpinLock<[u64; 4]> = SpinLock::new(
         0x082e_fa98_ec4e_6c89,
     ],
 );
+
+/// A device that the kernel has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Device {
+    /// The terminal: /dev/console, and by other numbers /dev/tty and /dev/ttyS0.
+    Console(u32, u32),
+    /// /dev/null
+    Null,
+    /// /dev/zero
+    Zero,
+    /// /dev/full
+    Full,
+    /// /dev/random and /dev/urandom
+    Random(u32),
+    /// /dev/kmsg
+    Kmsg,
+}
+
+impl Device {
+    /// The device of a number, as mknod(2) gives it.
+    pub fn by_number(number: (u32, u32)) -> Option<Device> {
+        Some(match number {
+            (1, 3) => Device::Null,
+            (1, 5) => Device::Zero,
+            (1, 7) => Device::Full,
+            (1, minor @ (8 | 9)) => Device::Random(minor),
+            (1, 11) => Device::Kmsg,
+            (major @ 5, minor @ (0 | 1)) | (major @ 4, minor @ 64) => Device::Console(major, minor),
+            _ => return None,
+        })
+    }
+
+    /// Its major and minor number.
+    pub fn number(self) -> (u32, u32) {
+        match self {
+            Device::Console(major, minor) => (major, minor),
+            Device::Null => (1, 3),
+            Device::Zero => (1, 5),
+            Device::Full => (1, 7),
+            Device::Random(minor) => (1, minor),
+            Device::Kmsg => (1, 11),
+        }
+    }
+
+    /// What opening it gives.
+    pub fn open(self) -> Object {
+        match self {
+            Device::Console(..) => Object::Console,
+            Device::Null => Object::Null,
+            Device::Zero => Object::Zero,
+            Device::Full => Object::Full,
+            Device::Random(_) => Object::Random,
+            Device::Kmsg => Object::Kmsg,
+        }
+    }
+}
+
+/// The most bytes of one line to /dev/kmsg.
+const LOG_LINE: usize = 1024;
+
+/// write(2) to /dev/kmsg: a line of the log. EINVAL for one that is too long.
+pub fn log_line(buffer: UserBuffer) -> Result<usize> {
+    let mut line = [0; LOG_LINE];
+    let bytes = line.get_mut(..buffer.length).ok_or(Errno::EINVAL)?;
+    usercopy::copy_from_user(bytes, buffer.address)?;
+    log::info!("kmsg: {}", crate::task::table::printable(bytes.trim_ascii_end()));
+    Ok(buffer.length)
+}
 
 /// Fills a slice with random bytes.
 pub fn fill_random(bytes: &mut [u8]) {

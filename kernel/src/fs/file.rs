@@ -1,9 +1,16 @@
 //! An open file.
 
+use super::event::Event;
+use super::mount::Place;
 use super::mqueue::QueueFile;
+use super::node::{Kind, Node};
+use super::pipe::End;
+use super::wait::WaitQueue;
 use super::{console, device};
 use crate::mm::shared::{OutOfMemory, Shared};
+use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
+use crate::task::signal::{self, Signal};
 use crate::user_struct;
 use cpu::SpinLock;
 use cpu::atomic::{AtomicU32, Ordering};
@@ -14,6 +21,8 @@ pub const ACCESS_MODE: u32 = general::O_ACCMODE;
 /// The status flags that `F_SETFL` may change.
 const CHANGEABLE: u32 =
     general::O_APPEND | general::O_NONBLOCK | general::O_DIRECT | general::O_NOATIME | general::FASYNC;
+/// The most bytes written to a file of text at once.
+const MAX_TEXT: usize = 4096;
 
 /// What was opened.
 pub enum Object {
@@ -27,12 +36,24 @@ pub enum Object {
     Full,
     /// /dev/urandom, /dev/random
     Random,
-    /// A regular file of the initramfs.
-    Regular(super::initramfs::Entry),
-    /// A directory of the initramfs.
-    Directory(super::initramfs::Entry),
+    /// /dev/kmsg
+    Kmsg,
+    /// A place and nothing more (`O_PATH`).
+    Path,
+    /// A file in memory.
+    Regular(Shared<Node>),
+    /// A directory.
+    Directory(Shared<Node>),
+    /// Text that the kernel makes.
+    Text(Shared<Node>),
     /// A POSIX message queue.
     Queue(QueueFile),
+    /// An end of a pipe.
+    Pipe(End),
+    /// An eventfd(2).
+    Event(Event),
+    /// An epoll(7) instance.
+    Epoll(super::epoll::Epoll),
 }
 
 /// An open file (Linux: `struct file`). Descriptors refer to it.
@@ -43,6 +64,12 @@ pub struct File {
     flags: AtomicU32,
     /// Where the next read begins. Only for what has a position.
     position: SpinLock<u64>,
+    /// Where it is in the tree, if it was opened by a path. Immutable.
+    pub place: Option<Place>,
+    /// The directory by which it was found. Immutable.
+    pub parent: Option<Place>,
+    /// Entries of epoll(7) sets that refer to it.
+    pub watchers: AtomicU32,
 }
 
 /// A buffer in the program, by its claim.
@@ -55,14 +82,36 @@ pub struct UserBuffer {
 }
 
 impl File {
-    /// An open file; `flags` as open(2) has them.
+    /// An open file without a path; `flags` as open(2) has them.
     pub fn try_new(object: Object, flags: u32) -> core::result::Result<Shared<File>, OutOfMemory> {
+        File::assemble(object, flags, None, None)
+    }
+
+    /// An open file of a place.
+    pub fn try_new_at(
+        object: Object,
+        flags: u32,
+        place: Place,
+        parent: Option<Place>,
+    ) -> core::result::Result<Shared<File>, OutOfMemory> {
+        File::assemble(object, flags, Some(place), parent)
+    }
+
+    fn assemble(
+        object: Object,
+        flags: u32,
+        place: Option<Place>,
+        parent: Option<Place>,
+    ) -> core::result::Result<Shared<File>, OutOfMemory> {
         let kept =
             flags & !(general::O_CREAT | general::O_EXCL | general::O_NOCTTY | general::O_TRUNC | general::O_CLOEXEC);
         Shared::try_new(File {
             object,
             flags: AtomicU32::new(kept),
             position: SpinLock::new(18, 0),
+            place,
+            parent,
+            watchers: AtomicU32::new(0),
         })
     }
 
@@ -107,6 +156,11 @@ impl File {
         mode == general::O_WRONLY || mode == general::O_RDWR
     }
 
+    /// Whether it is a place and nothing more.
+    pub fn is_path(&self) -> bool {
+        matches!(self.object, Object::Path)
+    }
+
     /// read(2) into a buffer. EBADF unless opened for reading.
     pub fn read(&self, buffer: UserBuffer) -> Result<usize> {
         if !self.readable() {
@@ -117,34 +171,57 @@ impl File {
             Object::Null => Ok(0),
             Object::Zero | Object::Full => device::zeros(buffer),
             Object::Random => device::random(buffer),
-            Object::Regular(_) => {
+            Object::Kmsg => Err(Errno::EAGAIN),
+            Object::Pipe(end) => end.read(buffer, self.nonblocking()),
+            Object::Event(event) => event.read(buffer, self.nonblocking()),
+            Object::Regular(_) | Object::Text(_) | Object::Queue(_) => {
                 let at = *self.position.lock();
                 let read = self.read_at(buffer, at)?;
                 *self.position.lock() = at + read as u64;
                 Ok(read)
             }
             Object::Directory(_) => Err(Errno::EISDIR),
-            Object::Queue(queue) => {
-                let at = *self.position.lock();
-                let read = queue.read_status(buffer, at)?;
-                *self.position.lock() = at + read as u64;
-                Ok(read)
-            }
+            Object::Epoll(_) => Err(Errno::EINVAL),
+            Object::Path => Err(Errno::EBADF),
         }
     }
 
     /// pread(2). ESPIPE for what has no position.
     pub fn read_at(&self, buffer: UserBuffer, at: u64) -> Result<usize> {
+        if self.is_path() {
+            return Err(Errno::EBADF);
+        }
+        if !self.seekable() {
+            return Err(Errno::ESPIPE);
+        }
         if !self.readable() {
             return Err(Errno::EBADF);
         }
         match &self.object {
-            Object::Regular(entry) => device::copy_out(entry.data, buffer, at),
+            Object::Regular(node) => match &node.kind {
+                Kind::Regular(content) => content.read(buffer, at),
+                _ => Err(Errno::EIO),
+            },
+            Object::Text(node) => {
+                let Kind::Dynamic(dynamic) = &node.kind else {
+                    return Err(Errno::EIO);
+                };
+                let mut text = super::text::Text::default();
+                dynamic.read(&mut text)?;
+                device::copy_out(&text.finish()?, buffer, at)
+            }
             Object::Queue(queue) => queue.read_status(buffer, at),
             Object::Directory(_) => Err(Errno::EISDIR),
-            Object::Console => Err(Errno::ESPIPE),
             _ => self.read(buffer),
         }
+    }
+
+    /// Whether it has a position.
+    fn seekable(&self) -> bool {
+        !matches!(
+            self.object,
+            Object::Console | Object::Pipe(_) | Object::Event(_) | Object::Epoll(_)
+        )
     }
 
     /// write(2). EBADF unless opened for writing.
@@ -158,19 +235,110 @@ impl File {
             Object::Full => Err(Errno::ENOSPC),
             // Mixing bytes into the pool changes nothing: its seed is fixed.
             Object::Random => Ok(buffer.length),
-            // Opening for writing was refused (the tree is read-only), and a queue is not written like a file.
-            Object::Regular(_) | Object::Directory(_) | Object::Queue(_) => Err(Errno::EINVAL),
+            Object::Kmsg => device::log_line(buffer),
+            Object::Pipe(end) => end.write(buffer, self.nonblocking()),
+            Object::Event(event) => event.write(buffer, self.nonblocking()),
+            Object::Regular(_) => {
+                let append = self.flags() & general::O_APPEND != 0;
+                let at = if append { None } else { Some(*self.position.lock()) };
+                let (start, written) = self.write_regular(buffer, at)?;
+                *self.position.lock() = start + written as u64;
+                Ok(written)
+            }
+            Object::Text(_) => self.write_at(buffer, 0),
+            // A queue is not written like a file.
+            Object::Directory(_) | Object::Queue(_) | Object::Epoll(_) => Err(Errno::EINVAL),
+            Object::Path => Err(Errno::EBADF),
+        }
+    }
+
+    /// pwrite(2). ESPIPE for what has no position.
+    pub fn write_at(&self, buffer: UserBuffer, at: u64) -> Result<usize> {
+        if self.is_path() {
+            return Err(Errno::EBADF);
+        }
+        if !self.seekable() {
+            return Err(Errno::ESPIPE);
+        }
+        if !self.writable() {
+            return Err(Errno::EBADF);
+        }
+        match &self.object {
+            Object::Regular(_) => {
+                // As on Linux, and against POSIX: what appends, appends.
+                let append = self.flags() & general::O_APPEND != 0;
+                Ok(self.write_regular(buffer, if append { None } else { Some(at) })?.1)
+            }
+            Object::Text(node) => {
+                let Kind::Dynamic(dynamic) = &node.kind else {
+                    return Err(Errno::EIO);
+                };
+                let mut bytes = alloc::vec::Vec::new();
+                let length = buffer.length.min(MAX_TEXT);
+                bytes.try_reserve_exact(length)?;
+                bytes.resize(length, 0);
+                crate::arch::usercopy::copy_from_user(&mut bytes, buffer.address)?;
+                dynamic.write(&bytes)?;
+                Ok(buffer.length)
+            }
+            _ => self.write(buffer),
+        }
+    }
+
+    /// Where it began, and how many bytes. EFBIG and SIGXFSZ at `RLIMIT_FSIZE`.
+    fn write_regular(&self, mut buffer: UserBuffer, at: Option<u64>) -> Result<(u64, usize)> {
+        let Object::Regular(node) = &self.object else {
+            return Err(Errno::EINVAL);
+        };
+        let Kind::Regular(content) = &node.kind else {
+            return Err(Errno::EINVAL);
+        };
+        if buffer.length == 0 {
+            return Ok((at.unwrap_or(content.size()), 0));
+        }
+        let from = at.unwrap_or_else(|| content.size());
+        buffer.length = buffer.length.min(room_below_limit(from)?);
+        let written = content.write(&node.fs, buffer, at)?;
+        node.modified();
+        Ok(written)
+    }
+
+    /// ftruncate(2). EINVAL for what is no file opened for writing; EFBIG.
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        match &self.object {
+            Object::Regular(node) if self.writable() => truncate(node, size),
+            Object::Path => Err(Errno::EBADF),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The bytes that the boot loader brought, of a file that nobody has changed.
+    pub fn archive_bytes(&self) -> Option<&'static [u8]> {
+        match &self.object {
+            Object::Regular(node) => match &node.kind {
+                Kind::Regular(content) => content.unchanged(),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
     /// lseek(2).
     pub fn seek(&self, offset: i64, whence: u32) -> Result<u64> {
+        if self.is_path() {
+            return Err(Errno::EBADF);
+        }
+        if whence > general::SEEK_HOLE {
+            return Err(Errno::EINVAL);
+        }
+        if !self.seekable() {
+            return Err(Errno::ESPIPE);
+        }
         let size = match &self.object {
-            Object::Console => return Err(Errno::ESPIPE),
             Object::Null | Object::Zero | Object::Full => return Ok(0),
-            Object::Random => 0,
-            Object::Regular(entry) | Object::Directory(entry) => entry.data.len() as u64,
+            Object::Regular(node) | Object::Directory(node) => node.status().size,
             Object::Queue(_) => super::mqueue::STATUS_SIZE,
+            _ => 0,
         };
         let mut position = self.position.lock();
         let base = match whence {
@@ -193,27 +361,79 @@ impl File {
         Ok(to as u64)
     }
 
+    /// The position.
+    pub fn position(&self) -> u64 {
+        *self.position.lock()
+    }
+
+    /// Sets the position.
+    pub fn set_position(&self, to: u64) {
+        *self.position.lock() = to;
+    }
+
     /// poll(2): which of `POLL*` hold now.
     pub fn poll(&self) -> u32 {
         match &self.object {
             Object::Queue(queue) => queue.poll(),
+            Object::Pipe(end) => end.poll(),
+            Object::Event(event) => event.poll(),
+            Object::Epoll(epoll) => epoll.poll(),
             Object::Console => general::POLLOUT | general::POLLWRNORM | console::readable(),
+            Object::Path => general::POLLNVAL,
             _ => general::POLLIN | general::POLLRDNORM | general::POLLOUT | general::POLLWRNORM,
+        }
+    }
+
+    /// The line of those who wait for it to become ready; `None` for what is ready always, or cannot wake anybody.
+    pub fn waiters(&self) -> Option<&WaitQueue> {
+        match &self.object {
+            Object::Queue(queue) => Some(queue.waiters()),
+            Object::Pipe(end) => Some(&end.pipe().waiters),
+            Object::Event(event) => Some(event.waiters()),
+            _ => None,
         }
     }
 
     /// fstat(2).
     pub fn status(&self) -> Status {
-        match &self.object {
-            Object::Console => Status::device(5, 1, 0o620, 3),
-            Object::Null => Status::device(1, 3, 0o666, 4),
-            Object::Zero => Status::device(1, 5, 0o666, 5),
-            Object::Full => Status::device(1, 7, 0o666, 6),
-            Object::Random => Status::device(1, 9, 0o666, 8),
-            Object::Regular(entry) | Object::Directory(entry) => Status::of_entry(entry),
-            Object::Queue(queue) => queue.status(),
+        match (&self.object, &self.place) {
+            (Object::Queue(queue), _) => queue.status(),
+            (_, Some(place)) => place.node.status(),
+            (Object::Pipe(_), None) => Status::nameless(general::S_IFIFO | 0o600),
+            (Object::Console, None) => Status::nameless(general::S_IFCHR | 0o620),
+            _ => Status::nameless(0o600),
         }
     }
+}
+
+/// truncate(2) of a regular file. EISDIR, EINVAL for what is none, EFBIG.
+pub fn truncate(node: &Node, size: u64) -> Result<()> {
+    match &node.kind {
+        Kind::Regular(content) => {
+            if size > content.size() {
+                let room = room_below_limit(size.saturating_sub(1))?;
+                debug_assert!(room > 0);
+            }
+            content.resize(&node.fs, size);
+            node.modified();
+            Ok(())
+        }
+        _ if node.is_directory() => Err(Errno::EISDIR),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Bytes that a file may still grow from `at` on. EFBIG and SIGXFSZ for none.
+fn room_below_limit(at: u64) -> Result<usize> {
+    let current = Current::get();
+    let limit = current.process.limit(general::RLIMIT_FSIZE);
+    if at >= limit {
+        if let Some(signal) = Signal::new(general::SIGXFSZ) {
+            signal::send(&current, signal);
+        }
+        return Err(Errno::EFBIG);
+    }
+    Ok(usize::try_from(limit - at).unwrap_or(usize::MAX))
 }
 
 /// What stat(2) tells, before it is put into one of Linux's structures.
@@ -235,39 +455,26 @@ pub struct Status {
     pub special: (u32, u32),
     /// Bytes.
     pub size: u64,
+    /// Units of 512 bytes.
+    pub blocks: u64,
     /// Nanoseconds since 1970 of access, modification and change.
     pub times: [u64; 3],
 }
 
 impl Status {
-    /// A character device of /dev.
-    pub fn device(major: u32, minor: u32, permissions: u32, ino: u64) -> Status {
+    /// Of what has no name, in a file system of the kernel's own.
+    pub fn nameless(mode: u32) -> Status {
         Status {
-            device: (0, 6),
-            ino,
-            mode: general::S_IFCHR | permissions,
+            device: (0, 1),
+            ino: 1,
+            mode,
             links: 1,
             uid: 0,
             gid: 0,
-            special: (major, minor),
-            size: 0,
-            times: [0; 3],
-        }
-    }
-
-    /// A file of the initramfs.
-    pub fn of_entry(entry: &super::initramfs::Entry) -> Status {
-        let directory = entry.mode & super::initramfs::TYPE_MASK == super::initramfs::DIRECTORY;
-        Status {
-            device: (0, 2),
-            ino: entry.ino.into(),
-            mode: entry.mode,
-            links: if directory { 2 } else { 1 },
-            uid: entry.uid,
-            gid: entry.gid,
             special: (0, 0),
-            size: entry.data.len() as u64,
-            times: [u64::from(entry.mtime) * crate::task::clock::SECOND; 3],
+            size: 0,
+            blocks: 0,
+            times: [0; 3],
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The initramfs: a cpio archive in the `newc` format, as a read-only tree.
+//! The initramfs: a cpio archive in the `newc` format, of which the root file system is filled.
 //!
 //! The archive stays where the boot loader put it; a file's bytes are a slice of it. The names are sorted once, so that
 //! a look-up is a binary search; a directory that only appears inside longer names exists too.
@@ -6,6 +6,7 @@
 //! Format: cpio(5), "New ASCII Format": a header of 110 bytes (magic 070701 and thirteen numbers of eight hexadecimal
 //! digits), the name with its zero, padding to four bytes, the data, padding to four bytes; `TRAILER!!!` ends it.
 
+use super::node::{REGULAR, TYPE_MASK};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -14,15 +15,6 @@ const MAGIC: &[u8] = b"070701";
 /// Same with a checksum field; the sum is not checked.
 const MAGIC_CRC: &[u8] = b"070702";
 const TRAILER: &[u8] = b"TRAILER!!!";
-
-/// The bits of a mode that say what kind of file it is (`S_IFMT`).
-pub const TYPE_MASK: u32 = 0o170000;
-/// A directory (`S_IFDIR`).
-pub const DIRECTORY: u32 = 0o040000;
-/// A symbolic link (`S_IFLNK`): its data is the target.
-pub const LINK: u32 = 0o120000;
-/// A regular file (`S_IFREG`).
-pub const REGULAR: u32 = 0o100000;
 
 /// One entry of the archive. Immutable.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +31,6 @@ pub struct Entry {
     pub gid: u32,
     /// Seconds since 1970.
     pub mtime: u32,
-    /// Inode number, unique in the archive.
-    pub ino: u32,
 }
 
 /// Why an archive is refused: what, and at which byte.
@@ -81,7 +71,6 @@ impl Initramfs {
             if entry.path != TRAILER {
                 let entry = Entry {
                     path: trimmed(entry.path),
-                    ino: entries.len() as u32 + 2,
                     ..entry
                 };
                 entries.push(entry);
@@ -100,34 +89,16 @@ impl Initramfs {
         Ok(Initramfs { entries })
     }
 
-    /// The file or directory at `path` (no leading slash, no `.` or `..`).
-    pub fn get(&self, path: &[u8]) -> Option<Entry> {
-        match self.entries.binary_search_by(|entry| entry.path.cmp(path)) {
-            Ok(found) => Some(self.entries[found]),
-            Err(next) => {
-                let implied = path.is_empty()
-                    || self.entries[next..]
-                        .iter()
-                        .take_while(|entry| entry.path.starts_with(path))
-                        .any(|entry| entry.path.get(path.len()) == Some(&b'/'));
-                implied.then_some(Entry {
-                    path: b"",
-                    data: b"",
-                    mode: DIRECTORY | 0o755,
-                    uid: 0,
-                    gid: 0,
-                    mtime: 0,
-                    ino: 1,
-                })
-            }
-        }
+    /// All entries, by path: a directory comes before what is in it.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     /// A regular file's bytes.
     pub fn file(&self, path: &[u8]) -> Option<&'static [u8]> {
-        self.get(path)
-            .filter(|entry| entry.mode & TYPE_MASK == REGULAR)
-            .map(|entry| entry.data)
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        let entry = &self.entries[at];
+        (entry.mode & TYPE_MASK == REGULAR).then_some(entry.data)
     }
 }
 
@@ -188,7 +159,6 @@ impl Header {
             uid: uid?,
             gid: gid?,
             mtime: number(Header::MTIME)?,
-            ino: 0,
         };
         Ok((entry, (data_at + size).next_multiple_of(4)))
     }

@@ -155,6 +155,20 @@ impl AddressSpace {
         self.inner.lock().areas.pages()
     }
 
+    /// A copy of the list of areas.
+    pub fn areas(&self) -> Result<alloc::vec::Vec<Area>> {
+        let mut copy = alloc::vec::Vec::new();
+        loop {
+            let needed = self.inner.lock().areas.len();
+            copy.try_reserve(needed)?;
+            let inner = self.inner.lock();
+            if inner.areas.len() <= copy.capacity() {
+                copy.extend(inner.areas.iter().cloned());
+                return Ok(copy);
+            }
+        }
+    }
+
     /// mmap(2), its arguments decoded: the address. Errors in Linux's order: ENOMEM (length beyond the address space, or
     /// too many areas), EINVAL (address inside a page), EEXIST, ENOMEM (`RLIMIT_AS`, no room).
     pub fn map(&self, request: &Request, limits: &SpaceLimits) -> Result<u64> {
@@ -283,8 +297,8 @@ impl AddressSpace {
             inner.areas.reserve()?;
         }
         inner.move_pages(old.start..old.start + length.min(old_length), start, &area)?;
+        // Room was reserved for both: what is taken away may split an area, and the new one.
         inner.take_away(old.clone());
-        inner.areas.reserve()?;
         let backing = area.backing.moved(start.wrapping_sub(old.start));
         inner.areas.insert(Area {
             start,

@@ -105,6 +105,15 @@ impl Area {
         }
     }
 
+    /// As /proc/PID/maps names it.
+    pub fn purpose_name(&self) -> &'static str {
+        match self.purpose {
+            Purpose::Mapping => "",
+            Purpose::Heap => "[heap]",
+            Purpose::Stack => "[stack]",
+        }
+    }
+
     fn joins(&self, next: &Area) -> bool {
         self.end == next.start
             && self.protection == next.protection

@@ -51,6 +51,11 @@ impl<T> Shared<T> {
         self.counted().count.load(Ordering::Acquire)
     }
 
+    /// Whether both refer to the same object.
+    pub fn same_object(&self, other: &Shared<T>) -> bool {
+        self.object == other.object
+    }
+
     /// Gives the reference up as an address; [`Shared::from_raw`] takes it back.
     pub fn into_raw(self) -> NonNull<T> {
         let object = self.object;

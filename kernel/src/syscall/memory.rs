@@ -58,10 +58,11 @@ pub(super) fn mmap(address: u64, length: u64, rights: u32, flags: u32, descripto
             match &file.object {
                 Object::Zero if kind != general::MAP_PRIVATE => shared_memory(length)?,
                 Object::Zero => Backing::Anonymous,
-                Object::Regular(entry) => {
+                Object::Regular(_) => {
                     let from = usize::try_from(offset).map_err(|_| Errno::EOVERFLOW)?;
+                    let bytes = file.archive_bytes().ok_or(Errno::ENODEV)?;
                     Backing::Bytes {
-                        data: entry.data.get(from..).unwrap_or_default(),
+                        data: bytes.get(from..).unwrap_or_default(),
                         base: 0,
                     }
                 }

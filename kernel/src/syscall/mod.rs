@@ -22,7 +22,7 @@ mod mqueue;
 mod process;
 mod schedule;
 mod signal;
-mod system;
+pub mod system;
 mod time;
 mod timer;
 

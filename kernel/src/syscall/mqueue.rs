@@ -10,14 +10,14 @@ use super::file::install;
 use super::user::UserPtr;
 use crate::fs::file::{File, Object, Timespec};
 use crate::fs::files::{self, lookup};
-use crate::fs::mqueue::{QueueFile, namespace};
+use crate::fs::mqueue::{QueueFile, caller, namespace, somebody_polls, wake_pollers};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use cpu::atomic::Ordering;
 use ipc::mqueue::{Claim, Create, Ended, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
-use ipc::{Access, Caller, Message};
+use ipc::{Access, Message};
 use linux_raw_sys::general;
 
 /// Makes the machine's queues. Once, at boot.
@@ -48,13 +48,6 @@ user_struct! {
         current_messages: i64,
         reserved: [i64; 4],
     }
-}
-
-/// On whose behalf the running task acts.
-fn caller(current: &Current) -> Caller<'static> {
-    let credentials = current.process.credentials();
-    let limit = current.process.limit(general::RLIMIT_MSGQUEUE);
-    Caller::new(credentials.euid, credentials.egid, credentials.privileged(), limit)
 }
 
 pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: UserPtr<Attributes>) -> Result<i32> {
@@ -159,13 +152,24 @@ fn send(current: &Current, file: &File, from: u64, length: usize, priority: u32,
     }
 }
 
-/// What a send leaves to be done. Nobody can be registered for notification yet, and pollers look by themselves.
+/// What a send leaves to be done. Nobody can be registered for notification yet.
 #[inline(always)]
 fn after_send(queue: &Queue, sent: Sent) {
     queue.touch(clock::coarse());
     match sent {
-        Sent::Queued { notify: None, .. } => {}
-        Sent::Queued { notify, .. } => drop(notify),
+        Sent::Queued {
+            notify: None,
+            wake_pollers: false,
+        } => {}
+        Sent::Queued {
+            notify,
+            wake_pollers: polled,
+        } => {
+            drop(notify);
+            if polled {
+                wake_pollers();
+            }
+        }
         Sent::HandedOver { wake } => task::wake_by_id(wake),
     }
 }
@@ -275,6 +279,9 @@ fn receive(
         Err(refused) => return Err(refused.into()),
     };
     queue.touch(clock::coarse());
+    if somebody_polls() {
+        wake_pollers();
+    }
     let length = message.len();
     // The priority goes first, and where it cannot go nothing follows.
     let copied = (priority.is_null() || priority.write(&(message.kind() as u32)).is_ok())

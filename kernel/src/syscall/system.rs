@@ -15,6 +15,11 @@ const NAME: usize = 65;
 /// The release that programs are told: that of the Linux whose calls these are.
 pub const RELEASE: &str = "6.12.0-tollgate";
 
+/// The machine's name.
+pub const MACHINE: &str = "tollgate";
+/// How it was built, as uname(2) tells.
+pub const VERSION: &str = "#1 SMP PREEMPT";
+
 fn name(text: &str) -> [u8; NAME] {
     let mut name = [0; NAME];
     name[..text.len()].copy_from_slice(text.as_bytes());
@@ -22,7 +27,7 @@ fn name(text: &str) -> [u8; NAME] {
 }
 
 pub(super) fn uname(to: UserPtr<[[u8; NAME]; 6]>) -> Result<()> {
-    to.write(&["Linux", "tollgate", RELEASE, "#1 SMP PREEMPT", "x86_64", "(none)"].map(name))
+    to.write(&["Linux", MACHINE, RELEASE, VERSION, "x86_64", "(none)"].map(name))
 }
 
 user_struct! {

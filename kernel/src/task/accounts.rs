@@ -139,6 +139,9 @@ pub(super) fn report(before: Snapshot) -> bool {
             leak(format_args!("cgroup={} pages={pages}", cgroup.id()));
         }
     }
+    if crate::mm::page::count() != 0 {
+        leak(format_args!("file_pages={}", crate::mm::page::count()));
+    }
     counts();
     arch::events::report(|number| table::row(number as u64).map_or("absent", |row| row.name));
     clean

@@ -30,6 +30,11 @@ impl Credentials {
         sgid: 0,
     };
 
+    /// Whether the process belongs to a group.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.egid == gid
+    }
+
     /// Whether the process may pass checks as capabilities(7) describe for effective user id 0.
     pub fn privileged(&self) -> bool {
         self.euid == 0

@@ -14,7 +14,7 @@ use crate::arch;
 use crate::control;
 use crate::exec::{self, Strings};
 use crate::fs;
-use crate::fs::file::{File, Object};
+use crate::fs::path::Walker;
 use crate::mm::shared::Shared;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
@@ -41,6 +41,9 @@ pub fn run() {
     );
     let before = accounts::Snapshot::take();
     let tasks = existing();
+    if let Err(errno) = fs::filesystems::mount_all() {
+        panic!("the root file system cannot be made: {errno:?}");
+    }
     let Ok(program) = spawn(b"program", init.tid, system().cgroup, start_program) else {
         panic!("too little memory to start the first program");
     };
@@ -50,6 +53,7 @@ pub fn run() {
     }
     drop(program);
     end_the_rest(&init, tasks);
+    fs::filesystems::unmount_all();
     arch::qemu::exit(accounts::report(before));
 }
 
@@ -98,7 +102,10 @@ fn start_program() {
 
 fn prepare() -> Result<arch::TrapFrame> {
     let current = Current::get();
-    let console = File::try_new(Object::Console, general::O_RDWR)?;
+    current
+        .process
+        .set_directories(Some(fs::filesystems::first_directories()?));
+    let console = fs::open::open(&Walker::of(&current)?, b"/dev/console", general::O_RDWR, 0)?;
     for _ in 0..3 {
         let limit = current.process.limit(general::RLIMIT_NOFILE);
         let mut files = current.own().files.borrow_mut();
@@ -114,7 +121,7 @@ fn prepare() -> Result<arch::TrapFrame> {
 /// The program's arguments and environment.
 fn command() -> Result<(Strings, Strings)> {
     let (mut arguments, mut environment) = (Strings::default(), Strings::default());
-    let Some(text) = fs::root().file(INIT) else {
+    let Some(text) = fs::archive().file(INIT) else {
         arguments.push(PROGRAM)?;
         return Ok((arguments, environment));
     };

@@ -5,6 +5,7 @@ use super::exit::Exit;
 use super::signal::{Signal, Signals};
 use super::stopping::Stopping;
 use super::task::Pid;
+use crate::fs::path::Directories;
 use crate::mm::shared::{OutOfMemory, Shared};
 use arrayvec::ArrayVec;
 use cpu::SpinLock;
@@ -63,6 +64,8 @@ pub struct Process {
     exit: SpinLock<Option<Exit>>,
     /// The program's path, for /proc/self/exe. `None` for the kernel's own.
     executable: SpinLock<Option<Shared<alloc::vec::Vec<u8>>>>,
+    /// Where its paths begin; `None` for the kernel's own.
+    directories: SpinLock<Option<Directories>>,
     /// Nanoseconds since boot at its start. Immutable.
     pub started: u64,
     /// Tasks that exist, ended ones that have not been left included.
@@ -98,6 +101,7 @@ impl Process {
             ended: AtomicU64::new(0),
             exit: SpinLock::new(14, None),
             executable: SpinLock::new(15, None),
+            directories: SpinLock::new(16, None),
             started: super::clock::monotonic(),
             tasks: AtomicU32::new(0),
             minor_faults: AtomicU64::new(0),
@@ -111,7 +115,9 @@ impl Process {
         child.session.store(self.session(), Ordering::Relaxed);
         child.exit_signal.store(exit_signal, Ordering::Relaxed);
         *child.credentials.lock() = self.credentials();
-        *child.limits.lock() = *self.limits.lock();
+        let limits = *self.limits.lock();
+        *child.limits.lock() = limits;
+        child.set_directories(self.directories());
         child.umask.store(self.umask.load(Ordering::Relaxed), Ordering::Relaxed);
         for (to, from) in [
             (&child.nice, &self.nice),
@@ -263,6 +269,18 @@ impl Process {
     /// Whether no task is left, nor any task's stack.
     pub fn is_gone(&self) -> bool {
         self.tasks.load(Ordering::Acquire) == 0
+    }
+
+    /// Where its paths begin.
+    pub fn directories(&self) -> Option<Directories> {
+        self.directories.lock().clone()
+    }
+
+    /// Sets where its paths begin.
+    pub fn set_directories(&self, directories: Option<Directories>) {
+        let old = core::mem::replace(&mut *self.directories.lock(), directories);
+        // Freed outside the lock.
+        drop(old);
     }
 
     /// The path of its program.

@@ -238,6 +238,14 @@ pub(super) fn send_to_process_locked(table: &Table, process: &Process, info: Inf
     Ok(())
 }
 
+/// Sends `signal` to one task, as from its own process: what a call has to say.
+pub fn send(task: &Task, signal: Signal) {
+    let process = &task.process;
+    let info = Info::sent(signal, Info::SI_USER, process.pid, process.credentials().uid);
+    // A standard signal always finds room.
+    _ = send_to_task(task, info);
+}
+
 /// Sends a signal to one task. EAGAIN where a real-time signal finds no room.
 pub fn send_to_task(task: &Task, info: Info) -> Result<()> {
     let signal = info.signal();

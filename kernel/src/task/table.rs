@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use cpu::SpinLock;
 
 /// Numbers start again at [`FIRST_AGAIN`] behind this one (`pid_max`).
-const PID_MAX: Pid = 32768;
+pub const PID_MAX: Pid = 32768;
 /// As on Linux: the first numbers are for the system.
 const FIRST_AGAIN: Pid = 300;
 
@@ -154,6 +154,18 @@ pub fn next_process(pid: Pid) -> Option<Shared<Process>> {
     let table = TABLE.lock();
     let at = table.processes.partition_point(|process| process.pid <= pid);
     table.processes.get(at).cloned()
+}
+
+/// The first task with a number above `tid`.
+pub fn next(tid: Pid) -> Option<Shared<Task>> {
+    let table = TABLE.lock();
+    let at = table.tasks.partition_point(|task| task.tid <= tid);
+    table.tasks.get(at).cloned()
+}
+
+/// The number that was given last.
+pub fn last_number() -> Pid {
+    TABLE.lock().last
 }
 
 /// Number of tasks.

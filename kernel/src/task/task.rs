@@ -261,6 +261,11 @@ impl Task {
         self.cpu.load(Ordering::Acquire) as usize
     }
 
+    /// The CPU that it runs on, or ran on last.
+    pub fn cpu_number(&self) -> usize {
+        self.cpu()
+    }
+
     pub(super) fn set_cpu(&self, cpu: usize) {
         self.cpu.store(cpu as u32, Ordering::Release);
     }

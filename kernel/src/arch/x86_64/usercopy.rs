@@ -110,6 +110,26 @@ pub fn copy_to_user(to: u64, from: &[u8]) -> Result<(), Fault> {
     unsafe { copy(to as *mut u8, from.as_ptr(), from.len()) }
 }
 
+/// As [`copy_from_user`], into memory that others may read and write meanwhile.
+///
+/// # Safety
+/// `to` is valid for writes of `length` bytes.
+pub unsafe fn copy_raw_from_user(to: *mut u8, from: u64, length: usize) -> Result<(), Fault> {
+    check(from, length)?;
+    // SAFETY: `to` by the caller; `from` was checked.
+    unsafe { copy(to, from as *const u8, length) }
+}
+
+/// As [`copy_to_user`], from memory that others may write meanwhile.
+///
+/// # Safety
+/// `from` is valid for reads of `length` bytes.
+pub unsafe fn copy_raw_to_user(to: u64, from: *const u8, length: usize) -> Result<(), Fault> {
+    check(to, length)?;
+    // SAFETY: `from` by the caller; `to` was checked.
+    unsafe { copy(to as *mut u8, from, length) }
+}
+
 /// Writes `length` zeroes to the program's memory at `to`.
 pub fn clear_user(to: u64, length: usize) -> Result<(), Fault> {
     if length > USER_END as usize {
