@@ -68,6 +68,7 @@ pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<T
     )?;
     let image = stack::Image::new(path, arguments, environment, &program, &credentials, limits.stack)?;
     let executable = Shared::try_new(absolute(path)?)?;
+    let shown = Shared::try_new(crate::fs::text::copied(arguments.bytes())?)?;
 
     // From here on there is no way back to the old program.
     space.enter(&current);
@@ -76,6 +77,7 @@ pub fn exec(path: &[u8], arguments: &Strings, environment: &Strings) -> Result<T
     current.process.signals.reset_handlers();
     current.process.set_name(path);
     current.process.set_executable(executable);
+    current.process.set_arguments(shown);
     let files = &current.own().files;
     loop {
         let closed = files.borrow_mut().remove_for_exec();
