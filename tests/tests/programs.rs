@@ -167,6 +167,16 @@ questions! {
     is_a_queue_ready_when_it_has_a_message
 }
 
+questions! {
+    /// Queues as files.
+    mq_files = Program::new("mq_files");
+    is_a_queue_listed_and_looked_at
+    does_reading_tell_the_status_and_take_nothing
+    what_cannot_be_done_with_a_queues_name
+    does_open_make_a_queue
+    are_the_settings_bounded
+}
+
 /// Runs `finish` and returns what it printed and how it ended.
 fn finish(arguments: &'static [&'static str]) -> (String, End) {
     let run =

@@ -142,6 +142,7 @@ fn run(
     )?;
     let image = stack::Image::new(path, arguments, environment, &program, &credentials, limits.stack)?;
     let executable = Shared::try_new(absolute(path)?)?;
+    let shown = Shared::try_new(crate::fs::text::copied(arguments.bytes())?)?;
 
     // From here on there is no way back to the old program.
     exit::leave_threads(&current)?;
@@ -155,6 +156,7 @@ fn run(
     current.process.set_name(name);
     current.process.executed.store(1, Ordering::Relaxed);
     current.process.set_executable(executable);
+    current.process.set_arguments(shown);
     let files = &current.own().files;
     loop {
         let closed = files.borrow_mut().remove_for_exec();

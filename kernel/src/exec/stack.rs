@@ -73,6 +73,11 @@ impl Strings {
         (self.count > 0).then(|| self.bytes.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 
+    /// All of them, each with its zero.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Where each begins, if the first is at `address`.
     fn addresses(&self, address: u64) -> impl Iterator<Item = u64> + '_ {
         let starts = core::iter::once(0).chain(

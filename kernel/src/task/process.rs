@@ -64,6 +64,8 @@ pub struct Process {
     exit: SpinLock<Option<Exit>>,
     /// The program's path, for /proc/self/exe. `None` for the kernel's own.
     executable: SpinLock<Option<Shared<alloc::vec::Vec<u8>>>>,
+    /// The arguments of its program, each with its zero, for /proc/PID/cmdline.
+    arguments: SpinLock<Option<Shared<alloc::vec::Vec<u8>>>>,
     /// Where its paths begin; `None` for the kernel's own.
     directories: SpinLock<Option<Directories>>,
     /// Nanoseconds since boot at its start. Immutable.
@@ -101,6 +103,7 @@ impl Process {
             ended: AtomicU64::new(0),
             exit: SpinLock::new(14, None),
             executable: SpinLock::new(15, None),
+            arguments: SpinLock::new(15, None),
             directories: SpinLock::new(16, None),
             started: super::clock::monotonic(),
             tasks: AtomicU32::new(0),
@@ -269,6 +272,18 @@ impl Process {
     /// Whether no task is left, nor any task's stack.
     pub fn is_gone(&self) -> bool {
         self.tasks.load(Ordering::Acquire) == 0
+    }
+
+    /// The arguments of its program, each with its zero.
+    pub fn arguments(&self) -> Option<Shared<alloc::vec::Vec<u8>>> {
+        self.arguments.lock().clone()
+    }
+
+    /// Notes the arguments of its program.
+    pub fn set_arguments(&self, arguments: Shared<alloc::vec::Vec<u8>>) {
+        let old = self.arguments.lock().replace(arguments);
+        // Freed outside the lock.
+        drop(old);
     }
 
     /// Where its paths begin.

@@ -182,12 +182,10 @@ fn status(out: &mut Text, pid: Pid) -> Result<()> {
     Ok(())
 }
 
-/// The argument strings, from where the loader put them; nothing for other processes.
+/// The arguments as they were at the start of the program.
 fn cmdline(out: &mut Text, pid: Pid) -> Result<()> {
-    let task = of(pid)?;
-    if let Some(executable) = task.process.executable() {
-        out.bytes(&executable);
-        out.bytes(b"\0");
+    if let Some(arguments) = of(pid)?.process.arguments() {
+        out.bytes(&arguments);
     }
     Ok(())
 }
