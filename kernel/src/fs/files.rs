@@ -38,6 +38,8 @@ pub struct Files {
     together: RefCell<Option<Shared<Together>>>,
     /// Whether there is a shared one.
     is_shared: Cell<bool>,
+    /// A file of the shared one that a call works with.
+    held: RefCell<Option<Shared<File>>>,
 }
 
 impl Files {
@@ -47,7 +49,23 @@ impl Files {
             own: RefCell::new(Descriptors::new()),
             together: RefCell::new(None),
             is_shared: Cell::new(false),
+            held: RefCell::new(None),
         }
+    }
+
+    /// Lets go of what [`lookup_held`] has given.
+    #[inline(always)]
+    pub fn release(&self) {
+        if self.is_shared.get() {
+            self.let_go();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn let_go(&self) {
+        let held = self.held.take();
+        drop(held);
     }
 
     fn take_out(&self) -> CheckedOut {
@@ -99,6 +117,7 @@ impl Files {
             own: RefCell::default(),
             together: RefCell::new(self.together.borrow().clone()),
             is_shared: Cell::new(true),
+            held: RefCell::new(None),
         })
     }
 
@@ -229,20 +248,31 @@ pub fn lookup(files: &Files, descriptor: i32) -> Result<FileRef<'_>> {
     }
 }
 
-/// Runs `f` on the file of a descriptor: [`lookup`] for the calls that are counted in instructions. EBADF.
+/// [`lookup`] for the calls that are counted in instructions: one borrow in either case. The file of a shared table stays
+/// with the task until [`Files::release`], and only one at a time. EBADF.
 #[inline(always)]
-pub fn with<R>(files: &Files, descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R> {
+pub fn lookup_held(files: &Files, descriptor: i32) -> Result<Ref<'_, File>> {
     if files.is_shared.get() {
-        return with_shared(files, descriptor, f);
+        return hold(files, descriptor);
     }
-    let table = files.own.borrow();
-    f(table.get(descriptor)?)
+    match Ref::filter_map(files.own.borrow(), |table| {
+        table.get(descriptor).ok().map(|file| &**file)
+    }) {
+        Ok(file) => Ok(file),
+        Err(_) => Err(Errno::EBADF),
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn with_shared<R>(files: &Files, descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R> {
-    f(&*lookup_shared(files, descriptor)?)
+fn hold(files: &Files, descriptor: i32) -> Result<Ref<'_, File>> {
+    if let FileRef::Counted(file) = lookup_shared(files, descriptor)? {
+        files.held.replace(Some(file));
+    }
+    match Ref::filter_map(files.held.borrow(), |held| held.as_deref()) {
+        Ok(file) => Ok(file),
+        Err(_) => Err(Errno::EBADF),
+    }
 }
 
 #[cold]

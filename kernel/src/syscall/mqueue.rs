@@ -115,13 +115,22 @@ pub(super) fn mq_timedsend(
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    files::with(&current.own().files, descriptor, |file| {
-        send(&current, file, from, length, priority, deadline)
-    })
+    let result = send(&current, descriptor, from, length, priority, deadline);
+    current.own().files.release();
+    result
 }
 
 #[inline(always)]
-fn send(current: &Current, file: &File, from: u64, length: usize, priority: u32, deadline: Option<u64>) -> Result<()> {
+fn send(
+    current: &Current,
+    descriptor: i32,
+    from: u64,
+    length: usize,
+    priority: u32,
+    deadline: Option<u64>,
+) -> Result<()> {
+    let file = files::lookup_held(&current.own().files, descriptor)?;
+    let file: &File = &file;
     let queue = queue_of(file)?;
     if !file.writable() {
         return Err(Errno::EBADF);
@@ -247,20 +256,22 @@ pub(super) fn mq_timedreceive(
 ) -> Result<usize> {
     let deadline = deadline(timeout)?;
     let current = Current::get();
-    files::with(&current.own().files, descriptor, |file| {
-        receive(&current, file, to, length, priority, deadline)
-    })
+    let result = receive(&current, descriptor, to, length, priority, deadline);
+    current.own().files.release();
+    result
 }
 
 #[inline(always)]
 fn receive(
     current: &Current,
-    file: &File,
+    descriptor: i32,
     to: u64,
     length: usize,
     priority: UserPtr<u32>,
     deadline: Option<u64>,
 ) -> Result<usize> {
+    let file = files::lookup_held(&current.own().files, descriptor)?;
+    let file: &File = &file;
     let queue = queue_of(file)?;
     if !file.readable() {
         return Err(Errno::EBADF);
