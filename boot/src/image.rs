@@ -8,7 +8,7 @@ use crate::build::{self, Guest};
 use crate::experiment::{self, PROGRAM};
 use crate::process::ask;
 use crate::progress::Progress;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
 
@@ -27,8 +27,19 @@ pub fn write(guest: &Guest, out: &Path, dir: &Path, progress: &Progress) -> Resu
     let fs = experiment::file_system(&guest.kernel, std::slice::from_ref(&path), &[(path.clone(), &program)])?;
     let ramdisk = dir.join("ramdisk");
     std::fs::write(&ramdisk, fs).context("writing the RAM disk")?;
-    ask(Command::new(tool).arg(&guest.kernel).arg(&ramdisk).arg(out))
-        .with_context(|| format!("writing {}", out.display()))?;
+    let written = Command::new(&tool)
+        .arg(&guest.kernel)
+        .arg(&ramdisk)
+        .arg(out)
+        .output()
+        .with_context(|| tool.display().to_string())?;
+    let complaint = String::from_utf8_lossy(&written.stderr);
+    ensure!(
+        written.status.success(),
+        "{}: cannot be written: {}",
+        out.display(),
+        complaint.lines().next().unwrap_or_default()
+    );
     progress.step();
     Ok(())
 }

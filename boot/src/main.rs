@@ -232,6 +232,11 @@ fn run_experiment(cli: &Cli) -> Result<i32> {
     if cli.rounds == 0 || cli.rounds > u32::MAX.into() {
         return Err(Usage(format!("--rounds {}: from 1 to {}", cli.rounds, u32::MAX)).into());
     }
+    if let Some(path) = &cli.json {
+        // Before a minute of work, not after it.
+        let file = std::fs::File::options().append(true).create(true).open(path);
+        file.with_context(|| format!("--json {}: cannot write it", path.display()))?;
+    }
     let ready = preflight::check(cli.machine.qemu.as_deref())?;
     let mut plan = Plan {
         machine,

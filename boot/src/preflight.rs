@@ -33,7 +33,8 @@ pub fn check(qemu: Option<&Path>) -> Result<Ready> {
     if qemu.is_none() && !in_path(QEMU) {
         missing.push(format!("{QEMU} (Debian's package qemu-system-x86)"));
     } else {
-        let text = ask(Command::new(&path).arg("--version")).context("asking QEMU for its version")?;
+        let text = ask(Command::new(&path).arg("--version"))
+            .context("QEMU cannot tell its version: install it anew (./setup.sh), or give another by --qemu PATH")?;
         version = text.lines().next().unwrap_or_default().trim().to_owned();
         if !has_firmware(&path) {
             missing.push(format!("{FIRMWARE} (Debian's package qemu-system-data)"));
