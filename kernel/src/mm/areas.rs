@@ -177,6 +177,13 @@ impl Areas {
             .filter(|area| area.start <= address)
     }
 
+    /// What is free around `address`, which is in no area: from the end of the area below to the start of the one above.
+    pub fn gap_around(&self, address: u64) -> Range<u64> {
+        let at = self.position(address);
+        let start = at.checked_sub(1).map_or(0, |below| self.list[below].end);
+        start..self.list.get(at).map_or(u64::MAX, |above| above.start)
+    }
+
     /// The first area that ends behind `address`: the one that holds it, or the next above.
     pub fn at_or_above(&self, address: u64) -> Option<&Area> {
         self.list.get(self.position(address))

@@ -109,7 +109,9 @@ impl Inner {
     pub(super) fn take_away(&mut self, range: Range<u64>) {
         if !self.areas.overlapping(range.clone()).is_empty() {
             self.areas.remove(range.clone());
-            self.drop_pages(range);
+            self.drop_pages(range.clone());
+            let gap = self.areas.gap_around(range.start);
+            self.root.free_empty_tables(range, gap);
         }
     }
 
@@ -124,10 +126,10 @@ impl Inner {
     }
 
     /// Moves the pages of `from`, which are of `area`, with what is in them, to addresses from `to` on, where nothing is
-    /// mapped. Where memory for page tables runs out those that have not been moved stay.
+    /// mapped. All of them or, where memory for page tables runs out, none.
     pub(super) fn move_pages(&mut self, from: Range<u64>, to: u64, area: &Area) -> Result<()> {
         let mut result = Ok(());
-        let start = from.start;
+        let (start, end) = (from.start, from.end);
         each_step(&mut self.root, from, |root, page, frame| {
             if result.is_ok() {
                 match root.map_user(page - start + to, frame, rights(area, frame)) {
@@ -136,6 +138,17 @@ impl Inner {
                 }
             }
         });
+        if result.is_err() {
+            each_step(&mut self.root, to..to + (end - start), |root, page, frame| {
+                root.unmap_user(page);
+                // The tables that the page was in are there still: unmapping frees none.
+                if root.map_user(page - to + start, frame, rights(area, frame)).is_err() {
+                    unreachable!("a page table was lost while a page was moved");
+                }
+            });
+            let gap = self.areas.gap_around(to);
+            self.root.free_empty_tables(to..to + (end - start), gap);
+        }
         result
     }
 

@@ -8,6 +8,7 @@
 use super::layout::{PAGE_SIZE, USER_END};
 use super::paging::{KERNEL, Protection, TABLE, activate_kernel, entry_at, find, frame, index, page_size, table};
 use crate::mm::frames::{self, OutOfMemory};
+use arrayvec::ArrayVec;
 use core::ops::Range;
 use x86_64::instructions::tlb;
 use x86_64::registers::control::{Cr3, Cr3Flags};
@@ -214,6 +215,66 @@ impl AddressSpaceRoot {
             Ok(())
         });
         let Ok(()) = done;
+    }
+
+    /// Frees the tables that `pages` needed and nobody needs any more: those that lie wholly in `gap`, the range around
+    /// `pages` in which nothing may be mapped now. So a table is looked at only when its last area has gone.
+    pub fn free_empty_tables(&mut self, pages: Range<u64>, gap: Range<u64>) {
+        let end = pages.end.min(USER_END);
+        let mut at = pages.start;
+        while at < end {
+            at = self.free_empty_path(at, &gap);
+        }
+    }
+
+    /// Frees the tables on the way to `page`, from the lowest up, that lie in `gap` and are empty. Gives the first page
+    /// behind the smallest table that is, or would be, on that way.
+    fn free_empty_path(&mut self, page: u64, gap: &Range<u64>) -> u64 {
+        // The tables on the way: the top level first.
+        let mut way = ArrayVec::<PhysAddr, 4>::new();
+        let mut at = self.root;
+        let mut next = 0;
+        for level in (1..=4).rev() {
+            way.push(at);
+            let span = page_size(level + 1);
+            next = align_down(page, span) + span;
+            if level == 1 {
+                break;
+            }
+            // SAFETY: the user's half is self's alone, and nothing is changed.
+            let entry = unsafe { &table(at)[index(page, level)] };
+            if entry.is_unused() {
+                next = align_down(page, page_size(level)) + page_size(level);
+                break;
+            }
+            at = entry.addr();
+        }
+        let mut freed = ArrayVec::<PhysAddr, 3>::new();
+        while way.len() > 1 {
+            let level = 5 - way.len() as u32;
+            let span = page_size(level + 1);
+            let start = align_down(page, span);
+            let last = way[way.len() - 1];
+            // SAFETY: as above.
+            let empty = || unsafe { table(last) }.iter().all(PageTableEntry::is_unused);
+            if start < gap.start || start + span > gap.end || !empty() {
+                break;
+            }
+            way.pop();
+            // SAFETY: the user's half is self's alone.
+            let above = unsafe { table(way[way.len() - 1]) };
+            above[index(page, level + 1)].set_unused();
+            freed.push(last);
+        }
+        if !freed.is_empty() {
+            // The processor may remember the tables themselves.
+            self.flush_all();
+        }
+        for table in freed {
+            // SAFETY: no entry leads to it (above), and this CPU has forgotten it.
+            unsafe { frames::free(table, 0) };
+        }
+        next
     }
 
     /// Makes this CPU forget what it knows of all pages, if it runs on these tables.
