@@ -229,6 +229,25 @@ static void does_much_more_memory_than_there_is_cost_nothing_untouched(void)
 	EXPECT(R(munmap((void *)p, length)), 0, "munmap");
 }
 
+/* Each round needs two page tables of its own: together more than the machine's memory. */
+static void does_unmapping_give_page_tables_back(void)
+{
+	enum { ROUNDS = 40000 };
+	const uintptr_t base = 0x100000000000, step = 1024 * MIB;
+	long failed = 0;
+	for (long round = 1; round <= ROUNDS; round++) {
+		char *p = mmap((void *)(base + round * step), PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		if (p == MAP_FAILED) {
+			failed++;
+			continue;
+		}
+		*p = 1;
+		munmap(p, PAGE);
+	}
+	EXPECT(failed, 0, "mappings refused");
+}
+
 static int depth(int levels)
 {
 	volatile char frame[2 * PAGE];
@@ -261,6 +280,7 @@ int main(void)
 	ASK(can_code_be_written_and_then_run);
 	ASK(what_does_mprotect_refuse);
 	ASK(does_much_more_memory_than_there_is_cost_nothing_untouched);
+	ASK(does_unmapping_give_page_tables_back);
 	ASK(does_the_stack_grow);
 	return verdict_status();
 }

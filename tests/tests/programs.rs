@@ -49,6 +49,7 @@ questions! {
     can_code_be_written_and_then_run
     what_does_mprotect_refuse
     does_much_more_memory_than_there_is_cost_nothing_untouched
+    does_unmapping_give_page_tables_back
     does_the_stack_grow
 }
 
