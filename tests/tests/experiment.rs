@@ -112,6 +112,13 @@ fn does_getppid_cost_the_same_under_every_model() {
     assert!(rows().iter().all(|row| row.measured.getppid.min == first));
 }
 
+/// A receive frees a message. Neither model does anything about that, so all that is left of them is their being chosen.
+#[test]
+fn does_choosing_a_model_cost_each_the_same() {
+    let receive = |model| row(model, false).measured.rx.min;
+    assert_eq!(receive(Model::Off), receive(Model::Page));
+}
+
 #[test]
 fn does_no_accounting_mask_no_interrupts() {
     let off = events(Model::Off, false);
