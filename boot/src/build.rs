@@ -130,7 +130,8 @@ pub fn image_tool(progress: &Progress) -> Result<PathBuf> {
     Ok(dir.join("release/image"))
 }
 
-fn rustc() -> PathBuf {
+/// The rustc that cargo uses, or the one in PATH.
+pub(crate) fn rustc() -> PathBuf {
     std::env::var_os("RUSTC").map_or_else(|| "rustc".into(), PathBuf::from)
 }
 

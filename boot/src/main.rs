@@ -374,11 +374,15 @@ fn run_exec(exec: &Exec) -> Result<i32> {
 /// `image`: a disk image.
 #[cfg(feature = "image")]
 fn write_image(image: &Image) -> Result<i32> {
+    // Before minutes of work, not after them.
+    let components = tollgate::image::Components::find()?;
+    let file = std::fs::File::options().append(true).create(true).open(&image.out);
+    file.with_context(|| format!("{}: cannot be written", image.out.display()))?;
     let ready = preflight::check(None)?;
     let progress = Progress::new(Guest::steps(false) + tollgate::image::STEPS);
     let guest = Guest::build(&ready.toolchain, false, &progress)?;
     let dir = temporary_folder()?;
-    tollgate::image::write(&guest, &image.out, dir.path(), &progress)?;
+    tollgate::image::write(&components, &guest, &image.out, dir.path(), &progress)?;
     drop(progress);
     println!(
         "{}: boots on a BIOS machine; the first serial port tells",
