@@ -7,6 +7,9 @@
 #                                       rust-web-src and lld, which build the core library with the kernel
 #
 # With everything in place it says so and ends at once, without touching the network.
+#
+#   ./setup.sh --image                  also what the disk image's boot loader is built with: rustup's components
+#                                       rust-src and llvm-tools
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -14,6 +17,14 @@ target=x86_64-unknown-none
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
+
+image=
+for option in "$@"; do
+  case $option in
+    --image) image=1 ;;
+    *) die "$option: unknown; the only option is --image (see the head of this file)" ;;
+  esac
+done
 
 # --- what is there -------------------------------------------------------------------------------------------------
 have_firmware() {
@@ -31,6 +42,12 @@ have_rustup_target() {
   local libdir
   libdir=$(rustc --print target-libdir --target "$target" 2>/dev/null) || return 1
   compgen -G "$libdir/libcore-*" >/dev/null
+}
+
+have_image_components() {
+  local rustlib
+  rustlib=$(rustc --print sysroot 2>/dev/null)/lib/rustlib || return 1
+  [[ -e $rustlib/src/rust/library/core/Cargo.toml ]] && compgen -G "$rustlib/*/bin/llvm-objcopy" >/dev/null
 }
 
 have_debian_rust() {
@@ -128,5 +145,16 @@ else
   else
     die "the Rust target $target cannot be had: try 'rustup target add $target' by hand"
   fi
+fi
+
+# --- the disk image's boot loader, where asked for ------------------------------------------------------------------------
+if [[ -n $image ]]; then
+  if ! have_image_components; then
+    have rustup || die "the disk image needs rustup's components rust-src and llvm-tools, and there is no rustup here"
+    say "adding rust-src and llvm-tools with rustup"
+    rustup component add rust-src llvm-tools
+    have_image_components || die "rustup did not give rust-src and llvm-tools"
+  fi
+  say "the disk image: rust-src and llvm-tools are there"
 fi
 say "ready: cargo run --release"
