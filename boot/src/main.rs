@@ -111,13 +111,9 @@ struct Exec {
     #[arg(long)]
     log: bool,
 
-    /// The program: a static ELF file (gcc -static)
-    #[arg(value_name = "PROGRAM")]
-    program: PathBuf,
-
-    /// Its arguments
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    args: Vec<String>,
+    /// The program, a static ELF file (gcc -static), and its arguments: all that follows is the program's
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
+    command: Vec<String>,
 }
 
 /// The machine that QEMU makes.
@@ -319,7 +315,8 @@ fn run_exec(exec: &Exec) -> Result<i32> {
         "off" => false,
         other => return Err(Usage(format!("unknown --msgcache '{other}': on or off")).into()),
     };
-    let program = Program::load(&exec.program)?;
+    let (path, arguments) = exec.command.split_first().context("no program")?;
+    let program = Program::load(Path::new(path))?;
     let files = exec
         .file
         .iter()
@@ -338,7 +335,7 @@ fn run_exec(exec: &Exec) -> Result<i32> {
 
     let guest_path = format!("/bin/{}", program.name);
     let mut argv = vec![guest_path.clone()];
-    argv.extend(exec.args.iter().cloned());
+    argv.extend(arguments.iter().cloned());
     let mut all: Vec<(String, &[u8])> = vec![(guest_path, &program.image)];
     all.extend(files.iter().map(|(path, contents)| (path.clone(), contents.as_slice())));
     let fs = experiment::file_system(&guest.kernel, &argv, &all)?;
@@ -351,7 +348,7 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     let mut stdout = std::io::stdout().lock();
     let boot = qemu::boot(&machine, &load, dir.path(), Some(&mut stdout), &AtomicBool::new(false))?;
     drop(stdout);
-    let boot = boot.in_order().with_context(|| exec.program.display().to_string())?;
+    let boot = boot.in_order().with_context(|| path.clone())?;
     if exec.log {
         for line in &boot.control.log {
             eprintln!("{line}");
@@ -360,11 +357,7 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     Ok(match boot.control.end {
         Some(ProgramEnd::Code(code)) => code,
         Some(ProgramEnd::Signal(signal)) => {
-            eprintln!(
-                "tollgate: {}: killed by {}",
-                exec.program.display(),
-                signal_name(signal)
-            );
+            eprintln!("tollgate: {}: killed by {}", path, signal_name(signal));
             128 + signal
         }
         None => KERNEL_FAILED,

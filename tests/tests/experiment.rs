@@ -72,6 +72,16 @@ fn does_a_second_run_print_the_same_bytes() {
     assert_eq!(first, second);
 }
 
+/// What goes into the guest must not depend on where the sources lie: its size alone would move the timer's phase.
+#[test]
+fn is_nothing_of_the_sources_folder_in_the_guest() {
+    let built = built().unwrap_or_else(|error| panic!("{error}"));
+    let program = std::fs::read(built.guest.program("mqtest").unwrap()).unwrap();
+    let root = tollgate::build::root().unwrap();
+    let folder = root.to_str().unwrap().as_bytes();
+    assert!(!program.windows(folder.len()).any(|bytes| bytes == folder));
+}
+
 #[test]
 fn has_the_table_a_row_for_each_model_with_and_without_the_cache() {
     let built = built().unwrap_or_else(|error| panic!("{error}"));
