@@ -189,6 +189,11 @@ impl Boot {
                     KERNEL_FAILED,
                 ),
             },
+            Ending::Reset if self.output.is_empty() && self.control.log.is_empty() && self.control.boot.is_none() => (
+                "the machine reset itself (a triple fault) before its first word, or this is no QEMU: another by --qemu PATH"
+                    .into(),
+                KERNEL_FAILED,
+            ),
             Ending::Reset => ("the machine reset itself (a triple fault)".into(), KERNEL_FAILED),
             Ending::LogFlood => (
                 format!("the kernel's log passed {} MiB", LOG_LIMIT >> 20),

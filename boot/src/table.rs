@@ -72,8 +72,11 @@ pub fn render(plan: &Plan, rows: &[Row]) -> String {
     }
     line(&times(rows, unit == "instructions").to_string());
     line("");
-    line("Does the published order come out? (measured minima against published minima)");
-    for finding in findings::order(rows, unit == "instructions") {
+    let findings = findings::order(rows, unit == "instructions");
+    if !findings.is_empty() {
+        line("Does the published order come out? (measured minima against published minima)");
+    }
+    for finding in findings {
         line(&format!("- {}: {}", finding.claim, finding.verdict()));
         line(&format!("    published         {}", finding.published));
         line(&format!("    {unit:<17} {}", finding.measured));
@@ -82,7 +85,7 @@ pub fn render(plan: &Plan, rows: &[Row]) -> String {
         }
     }
     line("");
-    line(&findings::open_question(rows, unit));
+    line(&crate::findings::open_question(rows, unit));
     text
 }
 

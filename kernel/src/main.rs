@@ -9,13 +9,17 @@
 
 #![no_std]
 #![no_main]
+// Unsafe code has an address: below arch and mm, and nowhere else.
+#![deny(unsafe_code)]
 
 extern crate alloc;
 
+#[allow(unsafe_code)]
 mod arch;
 mod exec;
 mod fs;
 mod log;
+#[allow(unsafe_code)]
 mod mm;
 mod options;
 mod syscall;

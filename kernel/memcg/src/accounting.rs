@@ -1,4 +1,7 @@
 //! The machine's memory control: the hierarchy of cgroups and the CPUs' stocks.
+//!
+//! **Lock order.** The list of cgroups (rank 60): held while one is added, and while a statistic is read, which takes
+//! nothing. Charging takes no lock.
 
 use crate::cgroup::{Cgroup, KmemId};
 use crate::statistics::Item;

@@ -2,6 +2,8 @@
 //!
 //! A bitmap of [`UNIT`]-byte units, first fit from where the last allocation ended. Areas are small and allocations rare
 //! (a cache, a cgroup, a queue), so a walk over 4 KiB of bitmap is cheap enough.
+//!
+//! **Lock order.** The bitmap's lock (rank 80); nothing is taken under it.
 
 use cpu::SpinLock;
 use cpu::local::{AREA_SIZE, DYNAMIC_START};

@@ -68,6 +68,10 @@ macro_rules! user_struct {
 /// The second half of [`user_struct`], which has checked the structure.
 macro_rules! declare {
     ($name:ident) => {
+        #[allow(
+            unsafe_code,
+            reason = "the macro is mm's, and user_struct checks what the trait asks for"
+        )]
         // SAFETY: user_struct asserted that all fields are plain and that their sizes add up: no padding.
         unsafe impl $crate::mm::plain::Plain for $name {}
     };

@@ -1,8 +1,8 @@
 //! The table of system calls: the one place that says what there is.
 //!
 //! A row is a number's name (linux-raw-sys has the numbers), the function, how many arguments it takes, and how complete
-//! it is. The dispatch table of the entry code, the names for reports and the list in the documentation come from here:
-//! the list is made from the rows as they stand, one a line.
+//! it is. The dispatch table of the entry code, the names for reports and the list in docs/SYSTEM-CALLS.md come from here:
+//! a test makes the list from the rows as text.
 
 use super::user::{Argument, Return};
 use super::{
@@ -12,10 +12,7 @@ use crate::arch::SyscallFn;
 use linux_raw_sys::general;
 
 /// How much of a call there is.
-#[allow(
-    dead_code,
-    reason = "for the list in the documentation, which is made from this file"
-)]
+#[allow(dead_code, reason = "for docs/SYSTEM-CALLS.md, which is made from this file")]
 enum Completeness {
     /// All that Linux's manual says.
     Full,
