@@ -36,7 +36,7 @@ fn boot(boot: &'static BootInfo) -> ! {
     let options = options(boot); // what we are asked to be, or the end
     mm::heap::init(); // the early heap
     needed(arch::init_memory_and_traps(boot)); // page tables, frames; a mistake is reported from here on
-    needed(arch::init_cpu_areas(boot)); // per-CPU areas, before the first slot
+    let left_out = needed(arch::init_cpu_areas(boot)); // per-CPU areas, before the first slot
     let slab = needed(mm::heap::init_slab(options.accounting)); // caches and cgroups; the heap is theirs now
     arch::init_clock(options.tick); // the time-stamp counter's frequency, and the tick
     if let Err(error) = fs::start(boot.initrd()) {
@@ -58,7 +58,13 @@ fn boot(boot: &'static BootInfo) -> ! {
     };
     needed(syscall::start_mqueues(&system)); // the namespace of message queues
     report(boot);
-    task::start(system) // the idle task, and init, which starts the program
+    if left_out > 0 {
+        warn!(
+            "{left_out} more CPUs are listed than the {} that the kernel supports",
+            cpu::MAX_CPUS
+        );
+    }
+    task::start(system, boot) // the idle tasks, the other CPUs, and init, which starts the program
 }
 
 /// The command line, understood. Otherwise the run ends as a failure: under other options it would measure something else.

@@ -23,6 +23,8 @@ pub struct Options {
     pub log_com2: bool,
     /// Timer ticks a second.
     pub tick: u32,
+    /// Whether the run ends where a CPU that the firmware lists cannot be had.
+    pub all_cpus: bool,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             user_cgroup: true,
             log_com2: false,
             tick: 1000,
+            all_cpus: false,
         }
     }
 }
@@ -59,7 +62,7 @@ impl fmt::Display for Error<'_> {
             Error::NotText => f.write_str("it is not UTF-8"),
             Error::UnknownKey(word) => write!(
                 f,
-                "'{}' is unknown; possible are accounting= msgcache= cgroup= log= tick=",
+                "'{}' is unknown; possible are accounting= msgcache= cgroup= log= tick= cpus=",
                 word.escape_debug()
             ),
             Error::BadValue { key, value } => {
@@ -69,6 +72,7 @@ impl fmt::Display for Error<'_> {
                     "msgcache" => f.write_str("on and off"),
                     "cgroup" => f.write_str("user and root"),
                     "log" => f.write_str("com2"),
+                    "cpus" => f.write_str("any and all"),
                     _ => write!(f, "{} to {}", TICK_RANGE.start(), TICK_RANGE.end()),
                 }
             }
@@ -89,6 +93,7 @@ impl Options {
                 "msgcache" => options.msgcache = choose(value, "off", "on").ok_or(bad)?,
                 "cgroup" => options.user_cgroup = choose(value, "root", "user").ok_or(bad)?,
                 "log" => options.log_com2 = (value == "com2").then_some(true).ok_or(bad)?,
+                "cpus" => options.all_cpus = choose(value, "any", "all").ok_or(bad)?,
                 "tick" => {
                     let hz = value.parse().ok().filter(|hz| TICK_RANGE.contains(hz));
                     options.tick = hz.ok_or(bad)?;

@@ -11,6 +11,7 @@
 //! * [`lock`]: the only lock types of the kernel, and the lock order.
 //! * [`atomic`], [`AtomicRef`]: atomics that an instrumented build counts.
 //! * [`event`]: the counters of that build.
+//! * [`CpuSet`]: sets of CPUs; [`online`]: those that run.
 //! * [`point`]: the places where a test lets an interrupt happen.
 //!
 //! **Lock order.** This crate takes no lock of its own; [`lock`] documents everybody's order.
@@ -28,14 +29,16 @@ pub mod local;
 pub mod lock;
 pub mod preempt;
 mod reference;
+mod set;
 #[cfg(test)]
 mod tests;
 
 pub use irq::{Masked, without_interrupts};
-pub use local::{MAX_CPUS, id, possible};
+pub use local::{MAX_CPUS, id, online, possible};
 pub use lock::{IrqLock, SpinLock};
 pub use preempt::{Pinned, in_task, rcu_read, without_preemption};
 pub use reference::AtomicRef;
+pub use set::{AtomicCpuSet, CpuSet};
 
 /// Lets an interrupt happen here, in tests.
 ///

@@ -4,6 +4,7 @@
 //! percpu, which hands out the same offset in every CPU's area. On bare metal the `gs` base of a CPU is the address of
 //! its area, so a field is one `gs:`-relative instruction away and a slot costs no multiplication.
 
+use crate::set::{AtomicCpuSet, CpuSet};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most CPUs that the kernel supports.
@@ -79,6 +80,24 @@ pub unsafe fn register_area(id: usize, base: *mut u8) {
     unsafe { base.cast::<Local>().write(Local::new(base as usize, id)) };
     AREAS[id].store(base as usize, Ordering::Release);
     POSSIBLE.fetch_max(id + 1, Ordering::AcqRel);
+    if cfg!(not(target_os = "none")) {
+        ONLINE.insert(id);
+    }
+}
+
+/// The CPUs that run.
+static ONLINE: AtomicCpuSet = AtomicCpuSet::new(CpuSet::EMPTY);
+
+/// The CPUs that run. On the host those with an area: any thread may become one at any time.
+#[inline]
+pub fn online() -> CpuSet {
+    ONLINE.get()
+}
+
+/// Says that CPU `id` runs from now on: itself, once it can take interrupts.
+pub fn set_online(id: usize) {
+    assert!(area(id).is_some(), "CPU {id} has no area");
+    ONLINE.insert(id);
 }
 
 /// Number of CPUs that have an area (Linux: `nr_cpu_ids`).

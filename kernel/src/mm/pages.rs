@@ -118,10 +118,9 @@ impl Inner {
     /// Gives the pages of a range, which one right covers now, the rights of their areas.
     pub(super) fn protect_pages(&mut self, range: Range<u64>) {
         let Inner { root, areas, .. } = self;
-        each_step(root, range, |root, page, frame| {
-            if let Some(area) = areas.find(page) {
-                root.protect_user(page, rights(area, frame));
-            }
+        root.protect_users(range, |page, frame| match areas.find(page) {
+            Some(area) => rights(area, frame),
+            None => Protection::empty(),
         });
     }
 

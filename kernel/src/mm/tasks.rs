@@ -11,7 +11,8 @@
 
 use crate::arch::switch::{self, Context};
 use crate::mm::shared::Shared;
-use crate::task::{Private, Task};
+use crate::task::policy::LEVELS;
+use crate::task::{Private, Task, scheduler};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -159,30 +160,97 @@ unsafe fn task_of(anchor: &Anchor) -> &Task {
     unsafe { &*(anchor as *const Anchor).byte_sub(offset).cast::<Task>() }
 }
 
-/// Tasks that wait for a CPU, first come first served. Its owner's lock guards it.
-pub struct TaskQueue(LinkedList<RunAdapter>);
+/// Tasks that wait for a CPU: the highest level first, at one level first come first served. Its owner's lock guards it.
+pub struct TaskQueue {
+    levels: [LinkedList<RunAdapter>; LEVELS],
+    /// The levels at which somebody waits, a bit each.
+    present: u128,
+    length: usize,
+}
+
+const _: () = assert!(LEVELS <= u128::BITS as usize);
 
 impl TaskQueue {
     /// An empty queue.
     pub const fn new() -> TaskQueue {
-        TaskQueue(LinkedList::new(RunAdapter::NEW))
+        TaskQueue {
+            levels: [const { LinkedList::new(RunAdapter::NEW) }; LEVELS],
+            present: 0,
+            length: 0,
+        }
     }
-    /// Whether nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.length
     }
-    /// Adds a task that is in no queue.
-    pub fn push_back(&mut self, task: &Task) {
+    /// The highest level at which somebody waits.
+    pub fn highest(&self) -> Option<usize> {
+        self.present.checked_ilog2().map(|level| level as usize)
+    }
+    /// Adds a task that is in no queue, behind those of its level, or `first` of them.
+    pub fn push(&mut self, task: &Task, level: usize, first: bool) {
         // SAFETY: the task stays alive while it is linked (Anchor's drop).
-        self.0.push_back(unsafe { UnsafeRef::from_raw(&task.anchor) });
+        let anchor = unsafe { UnsafeRef::from_raw(&task.anchor) };
+        if first {
+            self.levels[level].push_front(anchor);
+        } else {
+            self.levels[level].push_back(anchor);
+        }
+        self.present |= 1 << level;
+        self.length += 1;
     }
-    /// Takes the first one.
-    pub fn pop_front(&mut self) -> Option<Ready> {
-        let anchor = UnsafeRef::into_raw(self.0.pop_front()?);
-        // SAFETY: push_back linked a task's anchor, and a linked task is alive.
-        Some(Ready(NonNull::from(unsafe { task_of(&*anchor) })))
+    /// Takes the first one of the highest level.
+    pub fn pop(&mut self) -> Option<Ready> {
+        let level = self.highest()?;
+        let anchor = self.levels[level].pop_front()?;
+        Some(self.taken(level, anchor))
+    }
+    /// Takes the first one, from the highest level down, that `fits`; only the first [`LOOKED_AT`] are looked at.
+    pub fn take_first(&mut self, fits: impl Fn(&Task) -> bool) -> Option<Ready> {
+        let mut looked_at = 0;
+        let mut present = self.present;
+        while let Some(level) = present.checked_ilog2() {
+            present &= !(1 << level);
+            let mut cursor = self.levels[level as usize].front_mut();
+            while let Some(anchor) = cursor.get() {
+                // SAFETY: push linked a task's anchor, and a linked task is alive.
+                if fits(unsafe { task_of(anchor) }) {
+                    let anchor = cursor.remove()?;
+                    return Some(self.taken(level as usize, anchor));
+                }
+                looked_at += 1;
+                if looked_at == LOOKED_AT {
+                    return None;
+                }
+                cursor.move_next();
+            }
+        }
+        None
+    }
+    /// Takes out a task that waits at `level`; false if it is in no queue.
+    pub fn remove(&mut self, task: &Task, level: usize) -> bool {
+        if !task.anchor.run.is_linked() {
+            return false;
+        }
+        // SAFETY: the task is linked, and in this queue at this level (caller: the lock of its CPU's queue is held).
+        let anchor = unsafe { self.levels[level].cursor_mut_from_ptr(&task.anchor) }.remove();
+        anchor.is_some_and(|anchor| {
+            self.taken(level, anchor);
+            true
+        })
+    }
+    fn taken(&mut self, level: usize, anchor: UnsafeRef<Anchor>) -> Ready {
+        self.length -= 1;
+        if self.levels[level].is_empty() {
+            self.present &= !(1 << level);
+        }
+        // SAFETY: push linked a task's anchor, and a linked task is alive.
+        Ready(NonNull::from(unsafe { task_of(&*UnsafeRef::into_raw(anchor)) }))
     }
 }
+
+/// A search in a queue ends after this many tasks: interrupts are off meanwhile.
+const LOOKED_AT: usize = 32;
 
 /// A task taken from its queue, to be run. It is alive: it has not ended, and can only end by running.
 pub struct Ready(NonNull<Task>);
@@ -237,7 +305,7 @@ impl TimerTree {
     }
 }
 
-/// The task that a CPU has just left, for [`finish_switch`]. Per CPU.
+/// The task that a CPU has just left, for [`finish_switch`]; bit 0 says that it is to go to another CPU. Per CPU.
 static LEFT: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS];
 
 /// Makes `task`, which holds this CPU already (boot's own stack), the running one.
@@ -246,22 +314,18 @@ pub fn adopt(task: &'static Task, kernel_stack: u64) {
     local::set_current(task as *const Task as usize, kernel_stack as usize);
 }
 
-/// Leaves `previous`, the running task, for `next`. Returns when somebody switches back to it.
-///
-/// # Panics
-/// When `next` runs elsewhere.
-pub fn switch(previous: &Current, next: Ready, masked: &Masked) {
+/// Leaves `previous`, the running task, for `next`. Returns when somebody switches back to it. `moves`: `previous` wants
+/// a CPU still and may not have this one.
+pub fn switch(previous: &Current, next: Ready, moves: bool, masked: &Masked) {
     let (previous, next): (&Task, &Task) = (previous, &next);
-    // Another CPU may still be on the stack of a task that it has just put to sleep: a few instructions.
-    while next.anchor.on_cpu() {
-        cpu::pause();
-    }
+    debug_assert!(!next.anchor.on_cpu(), "a task was taken that a CPU has not left");
     next.anchor.on_cpu.store(1, Ordering::Relaxed);
-    LEFT[cpu::id()].store(previous as *const Task as usize, Ordering::Relaxed);
+    LEFT[cpu::id()].store(previous as *const Task as usize | usize::from(moves), Ordering::Relaxed);
     local::set_current(next as *const Task as usize, next.kernel_stack_top() as usize);
-    // SAFETY: 1. Interrupts are off (`masked`). 2. Both contexts belong to us: previous runs here, next was taken from
-    // its queue and marked. 3. next's context was saved by this function or made by Context::new on its own stack, which
-    // lives as long as the task.
+    // SAFETY: 1. Interrupts are off (`masked`). 2. Both contexts belong to us: previous runs here; next was in this CPU's
+    // queue, and a task that a CPU has not left is in no other's (see the scheduler), or it is this CPU's idle task.
+    // 3. next's context was saved by this function or made by Context::new on its own stack, which lives as long as the
+    // task.
     unsafe { switch::switch(previous.anchor.context.get(), next.anchor.context.get()) };
     finish_switch(masked);
 }
@@ -269,14 +333,19 @@ pub fn switch(previous: &Current, next: Ready, masked: &Masked) {
 /// The other half of [`switch`], on the new task's stack: lets go of the task that was left, and frees it if it has
 /// ended. A new task calls this first, with interrupts off.
 pub fn finish_switch(_masked: &Masked) {
-    let left = LEFT[cpu::id()].load(Ordering::Relaxed) as *const Task;
-    // SAFETY: switch stored it on this CPU with interrupts off; the task is alive: its end is below.
-    let task = unsafe { &*left };
+    let left = LEFT[cpu::id()].load(Ordering::Relaxed);
+    // SAFETY: switch stored it on this CPU with interrupts off; a task is aligned to more than the bit. It is alive: its
+    // end is below, and while it is marked as on a CPU nobody else runs it to its end.
+    let task = unsafe { &*((left & !1) as *const Task) };
     let ended = task.ended();
+    // From here on others may run it, and end it, unless it has ended or moves.
     task.anchor.on_cpu.store(0, Ordering::Release);
     if ended {
         // SAFETY: `alive` gave this reference up once, and an ended task is left once.
         drop(unsafe { Shared::from_raw(NonNull::from(task)) });
+    } else if left & 1 != 0 {
+        // In no queue, and awake: it stays alive until it has been run.
+        scheduler::place(task);
     }
 }
 

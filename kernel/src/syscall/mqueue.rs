@@ -185,11 +185,15 @@ fn after_send(queue: &Queue, sent: Sent) {
 
 /// How the running task stands in a line.
 fn waiter(current: &Current) -> Waiter {
-    /// A task without real-time priority and of nice value 0, as Linux counts inside.
+    /// A task without real-time priority and of nice value 0, as Linux counts inside: lower is served first.
     const ORDINARY: i32 = 120;
+    let scheduling = current.scheduling();
     Waiter {
         task: current.id,
-        priority: ORDINARY,
+        priority: match scheduling.policy.is_realtime() {
+            true => 99 - i32::from(scheduling.priority),
+            false => ORDINARY + current.process.nice.load(Ordering::Relaxed) as i32,
+        },
     }
 }
 

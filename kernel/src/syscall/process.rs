@@ -7,7 +7,7 @@ use crate::arch::layout::USER_END;
 use crate::mm::tasks::Current;
 use crate::task::credentials::Credentials;
 use crate::task::exit::{self, Exit};
-use crate::task::{self, clock, table};
+use crate::task::{self, clock};
 use crate::user_struct;
 use core::convert::Infallible;
 use cpu::atomic::Ordering;
@@ -211,26 +211,8 @@ fn set_limit(current: &Current, resource: u32, new: rlimit64) -> Result<rlimit64
 }
 
 pub(super) fn sched_yield() -> Result<()> {
-    task::schedule();
+    task::scheduler::yield_now();
     Ok(())
-}
-
-/// The task that a call's pid means, 0 for the caller. ESRCH.
-fn exists(pid: u32) -> Result<()> {
-    if pid != 0 && table::find(pid).is_none() {
-        return Err(Errno::ESRCH);
-    }
-    Ok(())
-}
-
-pub(super) fn sched_getaffinity(pid: u32, length: u32, mask: UserPtr<u64>) -> Result<usize> {
-    let length = length as usize;
-    if length * 8 < cpu::possible() || !length.is_multiple_of(8) {
-        return Err(Errno::EINVAL);
-    }
-    exists(pid)?;
-    mask.write(&((1u64 << cpu::possible()) - 1))?;
-    Ok(8)
 }
 
 pub(super) fn getcpu(cpu: UserPtr<u32>, node: UserPtr<u32>) -> Result<()> {

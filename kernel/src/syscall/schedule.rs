@@ -2,30 +2,38 @@
 
 use super::errno::{Errno, Result};
 use super::user::UserPtr;
+use crate::fs::file::Timespec;
 use crate::mm::tasks::Current;
+use crate::task::clock::SECOND;
+use crate::task::policy::{Policy, Scheduling};
 use crate::task::process::NAME_MAX;
-use crate::task::table;
+use crate::task::{Task, scheduler, table};
+use cpu::CpuSet;
 use cpu::atomic::Ordering;
 use linux_raw_sys::{general, prctl as options};
 
-/// The task that a call's pid means, 0 for the caller. ESRCH.
-fn exists(pid: i32) -> Result<()> {
-    if pid < 0 {
-        return Err(Errno::EINVAL);
+/// Runs `f` on the task that a call's pid means, 0 for the caller. EINVAL, ESRCH.
+fn with_task<R>(pid: i32, f: impl FnOnce(&Task) -> Result<R>) -> Result<R> {
+    match u32::try_from(pid) {
+        Err(_) => Err(Errno::EINVAL),
+        Ok(0) => f(&Current::get()),
+        Ok(pid) => f(&*table::find(pid).ok_or(Errno::ESRCH)?),
     }
-    if pid != 0 && table::find(pid as u32).is_none() {
-        return Err(Errno::ESRCH);
-    }
-    Ok(())
+}
+
+/// Whether the caller may change how `task` is scheduled, or where: its own user's, or any with the privilege.
+fn owns(task: &Task) -> bool {
+    let caller = Current::get().process.credentials();
+    let owner = task.process.credentials();
+    caller.privileged() || caller.euid == owner.uid || caller.euid == owner.euid
 }
 
 /// The priorities of a policy. EINVAL for one that is none.
 fn priorities(policy: u32) -> Result<core::ops::RangeInclusive<i32>> {
-    match policy & !general::SCHED_RESET_ON_FORK {
-        general::SCHED_FIFO | general::SCHED_RR => Ok(1..=99),
-        general::SCHED_NORMAL | general::SCHED_BATCH | general::SCHED_IDLE => Ok(0..=0),
-        _ => Err(Errno::EINVAL),
+    if policy == general::SCHED_DEADLINE {
+        return Ok(0..=0);
     }
+    Policy::new(policy).map(Policy::priorities)
 }
 
 pub(super) fn sched_get_priority_max(policy: u32) -> Result<i32> {
@@ -37,29 +45,112 @@ pub(super) fn sched_get_priority_min(policy: u32) -> Result<i32> {
 }
 
 pub(super) fn sched_getscheduler(pid: i32) -> Result<i32> {
-    exists(pid)?;
-    Ok(general::SCHED_NORMAL as i32)
+    with_task(pid, |task| {
+        let scheduling = task.scheduling();
+        let reset = if scheduling.reset_on_fork {
+            general::SCHED_RESET_ON_FORK
+        } else {
+            0
+        };
+        Ok((scheduling.policy as u32 | reset) as i32)
+    })
 }
 
 pub(super) fn sched_getparam(pid: i32, to: UserPtr<i32>) -> Result<()> {
     if to.is_null() {
         return Err(Errno::EINVAL);
     }
-    exists(pid)?;
-    to.write(&0)
+    let priority = with_task(pid, |task| Ok(task.scheduling().priority))?;
+    to.write(&priority.into())
+}
+
+/// Gives the task of `pid` a policy and a priority, `None` for the policy that it has. EINVAL for a pair that does not go
+/// together, EPERM without the right: more priority than RLIMIT_RTPRIO, or another user's task.
+fn set_scheduler(pid: i32, policy: Option<u32>, param: UserPtr<i32>) -> Result<()> {
+    if param.is_null() || pid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = param.read()?;
+    with_task(pid, |task| {
+        let before = task.scheduling();
+        let (policy, reset_on_fork) = match policy {
+            None => (before.policy, before.reset_on_fork),
+            Some(number) => (
+                Policy::new(number & !general::SCHED_RESET_ON_FORK)?,
+                number & general::SCHED_RESET_ON_FORK != 0,
+            ),
+        };
+        if !policy.priorities().contains(&priority) {
+            return Err(Errno::EINVAL);
+        }
+        let wanted = Scheduling {
+            policy,
+            priority: priority as u8,
+            reset_on_fork,
+        };
+        if !Current::get().process.credentials().privileged() {
+            let limit = task.process.limit(general::RLIMIT_RTPRIO);
+            let raised = policy.is_realtime()
+                && (policy != before.policy && limit == 0
+                    || wanted.priority > before.priority && u64::from(wanted.priority) > limit);
+            let leaves_idle = before.policy == Policy::Idle && policy != Policy::Idle;
+            let forgets = before.reset_on_fork && !reset_on_fork;
+            if raised || leaves_idle || forgets || !owns(task) {
+                return Err(Errno::EPERM);
+            }
+        }
+        scheduler::set_scheduling(task, wanted);
+        Ok(())
+    })
+}
+
+pub(super) fn sched_setscheduler(pid: i32, policy: i32, param: UserPtr<i32>) -> Result<()> {
+    if policy < 0 {
+        return Err(Errno::EINVAL);
+    }
+    set_scheduler(pid, Some(policy as u32), param)
+}
+
+pub(super) fn sched_setparam(pid: i32, param: UserPtr<i32>) -> Result<()> {
+    set_scheduler(pid, None, param)
+}
+
+/// The length of a task's turns; 0 for one that has no end. Ours are counted in ticks.
+pub(super) fn sched_rr_get_interval(pid: i32, to: UserPtr<Timespec>) -> Result<()> {
+    let ticks = with_task(pid, |task| {
+        Ok(task
+            .scheduling()
+            .slice(task.process.nice.load(Ordering::Relaxed) as i32))
+    })?;
+    let tick = SECOND / u64::from(crate::task::system().options.tick);
+    to.write(&Timespec::from_nanoseconds(u64::from(ticks.unwrap_or(0)) * tick))
 }
 
 pub(super) fn sched_setaffinity(pid: i32, length: u32, mask: UserPtr<u64>) -> Result<()> {
-    exists(pid)?;
-    let wanted = match length {
-        0 => 0,
-        1..8 => u64::from(UserPtr::<u8>::new(mask.address()).read()?),
-        _ => mask.read()?,
-    };
-    if wanted & ((1 << cpu::possible()) - 1) == 0 {
+    let mut bytes = [0u8; 8];
+    let known = bytes.len().min(length as usize);
+    crate::arch::usercopy::copy_from_user(&mut bytes[..known], mask.address())?;
+    let wanted = CpuSet::from_bits(u64::from_le_bytes(bytes));
+    with_task(pid, |task| {
+        if !owns(task) {
+            return Err(Errno::EPERM);
+        }
+        if (wanted & cpu::online()).is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        scheduler::set_affinity(task, wanted);
+        Ok(())
+    })
+}
+
+pub(super) fn sched_getaffinity(pid: i32, length: u32, mask: UserPtr<u64>) -> Result<usize> {
+    let length = length as usize;
+    if length * 8 < cpu::possible() || !length.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
-    Ok(())
+    let set = with_task(pid, |task| Ok(task.affinity() & cpu::online()))?;
+    mask.write(&set.bits())?;
+    Ok(8)
 }
 
 /// The processes that `which` and `who` mean: all have nice value 0 until they say otherwise. ESRCH, EINVAL.

@@ -196,8 +196,11 @@ calls! {
     __NR_rt_sigqueueinfo rt_sigqueueinfo = signal::rt_sigqueueinfo, (0 1 2) Full;
     __NR_rt_sigsuspend rt_sigsuspend = signal::rt_sigsuspend, (0 1) Full;
     __NR_getpriority getpriority = schedule::getpriority, (0 1) Partial("groups and users other than the caller's");
-    __NR_setpriority setpriority = schedule::setpriority, (0 1 2) Partial("kept, and not heeded");
+    __NR_setpriority setpriority = schedule::setpriority, (0 1 2) Partial("of processes, not of threads");
     __NR_sched_getparam sched_getparam = schedule::sched_getparam, (0 1) Full;
+    __NR_sched_setparam sched_setparam = schedule::sched_setparam, (0 1) Full;
+    __NR_sched_setscheduler sched_setscheduler = schedule::sched_setscheduler, (0 1 2) Partial("SCHED_DEADLINE");
+    __NR_sched_rr_get_interval sched_rr_get_interval = schedule::sched_rr_get_interval, (0 1) Full;
     __NR_sched_getscheduler sched_getscheduler = schedule::sched_getscheduler, (0) Full;
     __NR_sched_get_priority_max sched_get_priority_max = schedule::sched_get_priority_max, (0) Full;
     __NR_sched_get_priority_min sched_get_priority_min = schedule::sched_get_priority_min, (0) Full;
@@ -216,8 +219,8 @@ calls! {
     __NR_restart_syscall restart_syscall = time::restart_syscall, () Full;
     __NR_time time = time::time, (0) Full;
     __NR_futex futex = futex::futex, (0 1 2 3 4 5) Partial("locks that lend priority (PI)");
-    __NR_sched_setaffinity sched_setaffinity = schedule::sched_setaffinity, (0 1 2) Partial("checked, and not heeded");
-    __NR_sched_getaffinity sched_getaffinity = process::sched_getaffinity, (0 1 2) Full;
+    __NR_sched_setaffinity sched_setaffinity = schedule::sched_setaffinity, (0 1 2) Full;
+    __NR_sched_getaffinity sched_getaffinity = schedule::sched_getaffinity, (0 1 2) Full;
     __NR_epoll_create epoll_create = file::epoll_create, (0) Full;
     __NR_getdents64 getdents64 = file::getdents64, (0 1 2) Full;
     __NR_set_tid_address set_tid_address = process::set_tid_address, (0) Full;

@@ -5,7 +5,7 @@
 //! is taken off the account when they are made ([`make_copies`]). Vectors of owners are not looked at: one belongs to a
 //! slab page and lives as long as any object in it, also one that has always been there.
 
-use super::{memory, system};
+use super::{cpus, memory, system};
 use crate::arch;
 use crate::control;
 use crate::fs::mqueue::namespace;
@@ -103,15 +103,15 @@ fn unlink_queues() {
     }
 }
 
-/// Gives back all that this CPU holds back.
+/// Gives back all that the CPUs hold back.
 fn settle() {
     unlink_queues();
     make_copies();
     let slab = system().slab;
-    slab.flush_this_cpu();
+    cpus::on_each(|| slab.flush_this_cpu());
     slab.shrink();
     // Last: slab pages that were given back are in the stocks now (model `page`).
-    memory().drain_this_cpu();
+    cpus::on_each(|| memory().drain_this_cpu());
 }
 
 /// Writes the run's counters and what differs from `before` to the log; whether nothing does.

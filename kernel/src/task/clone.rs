@@ -128,6 +128,7 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
     }
     let cgroup = current.memcg.cgroup();
     let task = Task::try_new_child(tid, process, cgroup, enter, own, current.blocked.get(), fs_base)?;
+    scheduler::inherit(&current, &task);
     if thread {
         task.process.add_live();
     }

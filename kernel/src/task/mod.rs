@@ -1,15 +1,18 @@
 //! Tasks and processes.
 //!
 //! * [`task`]: a task and its private part. [`process`]: what tasks share. [`table`]: all of them by number.
-//! * [`scheduler`]: who runs, sleep and wake-up. [`clock`]: time.
+//! * [`scheduler`]: who runs, sleep and wake-up. [`policy`]: by which rules; [`balance`]: on which CPU. [`cpus`]: the
+//!   start of the CPUs. [`clock`]: time.
 //! * [`signal`], [`exit`]: how they end. [`credentials`]: who they act for.
 //! * [`init`]: the first task, which starts the program and ends the machine.
 //!
 //! **Lock order.** The table (5), then a process's locks (10 to 15), each taken alone; timers (90), run queues (91).
 
 mod accounts;
+mod balance;
 pub mod clock;
 pub mod clone;
+mod cpus;
 pub mod credentials;
 pub mod deliver;
 pub mod exit;
@@ -17,6 +20,7 @@ pub mod family;
 pub mod futex;
 mod init;
 pub mod pending;
+pub mod policy;
 pub mod process;
 mod robust;
 pub mod scheduler;
@@ -27,9 +31,13 @@ pub mod table;
 pub mod task;
 pub mod timers;
 
-pub use scheduler::{preempt_from_interrupt, schedule, schedule_until, wake, wake_by_id, wake_interruptible};
+pub use cpus::start_here;
+pub use scheduler::{
+    preempt_from_interrupt, reschedule_asked, schedule, schedule_until, wake, wake_by_id, wake_interruptible,
+};
 pub use task::{Pid, Private, Task, work};
 
+use crate::arch::boot_info::BootInfo;
 use crate::arch::once::BootCell;
 use crate::arch::{Trap, TrapFrame};
 use crate::mm::fault::Refused;
@@ -64,21 +72,24 @@ pub fn memory() -> &'static Accounting {
     system().accounting
 }
 
-/// Makes boot's own thread of execution the first CPU's idle task, starts init, and is idle for ever.
-pub fn start(made: System) -> ! {
+/// Makes boot's own thread of execution the first CPU's idle task, starts the other CPUs and init, and is idle for ever.
+pub fn start(made: System, boot: &BootInfo) -> ! {
     let system = SYSTEM.set(made);
     clock::start();
-    if let Err(OutOfMemory) = start_tasks(system) {
+    if let Err(OutOfMemory) = start_tasks(system, boot) {
         panic!("too little memory to start the first tasks");
     }
     cpu::irq::enable();
     scheduler::idle()
 }
 
-fn start_tasks(system: &'static System) -> Result<(), OutOfMemory> {
+fn start_tasks(system: &'static System, boot: &BootInfo) -> Result<(), OutOfMemory> {
     let root = system.accounting.root();
-    let idle = Task::try_new_idle(Process::try_new(0, 0, b"idle")?, root)?;
-    scheduler::start(tasks::alive(idle));
+    cpus::start_first()?;
+    if !cpus::start_others(boot)? && system.options.all_cpus {
+        log::error!("cpus=all: the run ends");
+        crate::arch::qemu::exit(false);
+    }
     spawn(b"init", 0, root, init::run)?;
     let (_, worker) = spawn_task(b"kworker", 0, root, worker)?;
     WORKER.set(worker); // it never ends
@@ -152,7 +163,7 @@ pub fn exit_to_user_work(frame: &mut TrapFrame) {
         deliver::deliver(&current, frame);
     }
     if cpu::preempt::need_resched() {
-        schedule();
+        scheduler::give_way();
     }
 }
 

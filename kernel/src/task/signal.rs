@@ -195,17 +195,21 @@ fn prepare(table: &Table, process: &Process, signal: Signal) {
     }
 }
 
-/// Makes a task look at its signals: at once, if it sleeps.
-fn alert(task: &Task) {
+/// Makes a task look at its signals, and whether it is to stand still: at once, if it sleeps or runs elsewhere.
+pub(super) fn alert(task: &Task) {
     task.add_work(work::SIGNAL);
-    super::wake_interruptible(task);
+    if !super::wake_interruptible(task) {
+        super::scheduler::kick(task);
+    }
 }
 
 /// Makes a task end.
 pub(super) fn kill_task(task: &Task) {
     task.pending.add_bit(Signal::SIGKILL);
     task.add_work(work::SIGNAL);
-    super::wake(task);
+    if !super::wake(task) {
+        super::scheduler::kick(task);
+    }
 }
 
 /// Sends a signal to a process. EAGAIN where a real-time signal finds no room.

@@ -4,7 +4,6 @@
 //! before it would enter its program. SIGCONT ends that when it is sent, whatever is done about it.
 
 use super::signal::Signal;
-use super::task::work;
 use super::{family, table, wake};
 use crate::mm::tasks::Current;
 use cpu::atomic::{AtomicU32, Ordering};
@@ -73,8 +72,7 @@ pub(super) fn stop(current: &Current, signal: Signal) {
     process.stopping.by.store(number, Ordering::Release);
     table::each_task_of(process.pid, |task| {
         if task.tid != current.tid {
-            task.add_work(work::SIGNAL);
-            super::wake_interruptible(task);
+            super::signal::alert(task);
         }
     });
     family::tell_parent(process, family::Change::Stopped(signal));

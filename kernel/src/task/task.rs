@@ -1,6 +1,7 @@
 //! A task: one thread of execution, in the kernel and perhaps in a program.
 
 use super::deliver::{AlternateStack, Restart};
+use super::policy::Scheduling;
 use super::process::Process;
 use super::signal::{Pending, Signal};
 use crate::arch::TrapFrame;
@@ -12,6 +13,7 @@ use crate::mm::stacks::KernelStack;
 use crate::mm::tasks::{Anchor, Current, Own};
 use core::cell::{Cell, RefCell};
 use cpu::atomic::{AtomicU32, AtomicU64, Ordering};
+use cpu::{AtomicCpuSet, CpuSet};
 use memcg::TaskMemcg;
 
 /// Number of a task or a process (`pid_t`, above 0 but for the idle tasks).
@@ -51,6 +53,10 @@ pub struct Task {
     queued: AtomicU32,
     /// Number of the CPU whose queue it belongs to. Changed under that queue's lock.
     cpu: AtomicU32,
+    /// A packed [`Scheduling`]. Changed under the queue's lock.
+    scheduling: AtomicU32,
+    /// Where it may run. Changed under the queue's lock.
+    affinity: AtomicCpuSet,
     /// Immutable. 0 for idle tasks.
     pub tid: Pid,
     /// As [`ipc::TaskId`] wants it: never used again. Its low half is the number. Immutable.
@@ -200,9 +206,15 @@ impl Task {
         Shared::try_new(task)
     }
 
-    /// The task that boot's own thread of execution becomes.
-    pub fn try_new_idle(process: Shared<Process>, cgroup: &'static memcg::Cgroup) -> Result<Shared<Task>, OutOfMemory> {
-        Shared::try_new(Task::assemble(0, process, cgroup, Context::idle(), None, || {}))
+    /// The task that a CPU's first thread of execution becomes: boot's own, without a stack, or that of a CPU that is to
+    /// begin on `stack`.
+    pub fn try_new_idle(
+        process: Shared<Process>,
+        cgroup: &'static memcg::Cgroup,
+        stack: Option<KernelStack>,
+    ) -> Result<Shared<Task>, OutOfMemory> {
+        let context = Context::idle(stack.as_ref().map(KernelStack::top));
+        Shared::try_new(Task::assemble(0, process, cgroup, context, stack, || {}))
     }
 
     fn assemble(
@@ -220,6 +232,8 @@ impl Task {
             state: AtomicU32::new(State::Waiting as u32),
             queued: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
+            scheduling: AtomicU32::new(Scheduling::DEFAULT.pack()),
+            affinity: AtomicCpuSet::new(CpuSet::ALL),
             tid,
             id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(tid),
             process,
@@ -268,6 +282,34 @@ impl Task {
 
     pub(super) fn set_cpu(&self, cpu: usize) {
         self.cpu.store(cpu as u32, Ordering::Release);
+    }
+
+    /// How it competes for its CPU.
+    #[inline]
+    pub fn scheduling(&self) -> Scheduling {
+        Scheduling::unpack(self.scheduling.load(Ordering::Relaxed))
+    }
+
+    /// For the scheduler, and for a task that is not known to others yet.
+    pub(super) fn set_scheduling(&self, scheduling: Scheduling) {
+        self.scheduling.store(scheduling.pack(), Ordering::Relaxed);
+    }
+
+    /// The CPUs that it may run on.
+    #[inline]
+    pub fn affinity(&self) -> CpuSet {
+        self.affinity.get()
+    }
+
+    /// As [`Task::set_scheduling`].
+    pub(super) fn set_affinity(&self, cpus: CpuSet) {
+        self.affinity.set(cpus);
+    }
+
+    /// Whether it may run on this CPU.
+    #[inline]
+    pub fn may_run_on(&self, cpu: usize) -> bool {
+        self.affinity().contains(cpu)
     }
 
     /// Whether this is a CPU's idle task.

@@ -56,11 +56,13 @@ fn madt(rsdp: u64) -> Option<&'static [u8]> {
     })
 }
 
-/// The APIC ids of the processors that can be used, at most [`MAX_CPUS`]; empty where the firmware does not say.
-pub fn processors(rsdp: Option<u64>) -> ArrayVec<u32, MAX_CPUS> {
+/// The APIC ids of the processors that can be used, at most [`MAX_CPUS`], and how many there are besides; none where the
+/// firmware does not say.
+pub fn processors(rsdp: Option<u64>) -> (ArrayVec<u32, MAX_CPUS>, usize) {
     let mut found = ArrayVec::new();
+    let mut more = 0;
     let Some(madt) = rsdp.and_then(madt) else {
-        return found;
+        return (found, more);
     };
     // Behind the header: the APIC's address and flags, then entries of type, length and contents.
     let mut rest = madt.get(HEADER + 8..).unwrap_or_default();
@@ -76,9 +78,9 @@ pub fn processors(rsdp: Option<u64>) -> ArrayVec<u32, MAX_CPUS> {
         if let Some((flags, id)) = processor
             && flags & 1 != 0
         {
-            let _ = found.try_push(id); // more than the kernel supports are left alone
+            more += usize::from(found.try_push(id).is_err());
         }
         rest = after;
     }
-    found
+    (found, more)
 }

@@ -96,6 +96,26 @@ impl BootInfo {
         free
     }
 
+    /// A page of RAM below 1 MiB, where processors begin: its number. Neither the first (the BIOS's data) nor, if another
+    /// can be had, below 64 KiB, which some firmware writes to.
+    pub fn low_page(&self) -> Option<u8> {
+        let mut free = self.ram(|kind| kind == Kind::Usable);
+        for region in self.regions.iter().filter(|region| region.kind != Kind::Usable) {
+            remove(&mut free, region.range.clone());
+        }
+        let pages = |from: u64| {
+            let whole = free
+                .iter()
+                .map(move |range| range.start.max(from)..range.end.min(LOW_MEMORY));
+            whole
+                .filter(|range| range.start < range.end)
+                .map(|range| range.start)
+                .next()
+        };
+        let start = pages(64 << 10).or_else(|| pages(PAGE_SIZE))?;
+        u8::try_from(start / PAGE_SIZE).ok()
+    }
+
     /// What the direct map holds: RAM of any use, and low memory. Whole pages, sorted, disjoint.
     pub fn mapped(&self) -> Ranges {
         let mut ranges = self.ram(|kind| kind != Kind::Reserved);

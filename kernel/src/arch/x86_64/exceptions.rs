@@ -3,12 +3,12 @@
 //! * A page fault at a user's address is first offered to the address space, which may map the page.
 //! * Any other fault of ring 3 is the program's: the kernel makes a signal of it.
 //! * A fault of ring 0 in a copy from or to user memory ends the copy (see [`super::usercopy`]).
-//! * Everything else is a failure of the kernel: reported, and the end. So is an NMI: nothing here sends one, but a
-//!   person does who wants to know where a kernel hangs.
+//! * Everything else is a failure of the kernel: reported, and the end. So is an NMI: a CPU that reports a failure stops
+//!   the others by it, and a person sends one who wants to know where a kernel hangs.
 
 use super::layout::{self, is_user};
 use super::trap::{Trap, TrapFrame, vector};
-use super::{pvh, report, usercopy};
+use super::{ipi, pvh, report, usercopy};
 use crate::mm::stacks::{self, Place};
 use core::fmt;
 use cpu::irq;
@@ -161,6 +161,9 @@ pub(super) fn exception(frame: &mut TrapFrame) {
     } else {
         frame.rip
     };
+    if number == vector::NMI {
+        ipi::stop_if_asked();
+    }
     if matches!(number, vector::NMI | vector::MACHINE_CHECK) {
         report::exception(frame, &describe(frame)); // nothing that the program did
     }
@@ -207,6 +210,11 @@ pub(super) fn anywhere_in_kernel(frame: &mut TrapFrame) {
     match frame.vector as u8 {
         // A single step or a watchpoint that ring 3 set and ring 0 ran into: harmless, and not ours to follow.
         vector::DEBUG => frame.rflags &= !(1 << 8),
-        _ => report::exception(frame, &describe(frame)),
+        number => {
+            if number == vector::NMI {
+                ipi::stop_if_asked();
+            }
+            report::exception(frame, &describe(frame))
+        }
     }
 }

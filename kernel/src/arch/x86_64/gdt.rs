@@ -4,7 +4,7 @@
 //! task state segment names the stack for traps from ring 3 (`rsp0`, the running task's kernel stack) and those for the
 //! four traps that can come at any instruction, whatever the stack pointer is (double fault, NMI, machine check, debug).
 
-use super::trap::{IST_DEBUG, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, vector};
+use super::trap::{IST_DEBUG, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI};
 use crate::mm::frames::OutOfMemory;
 use crate::mm::stacks::KernelStack;
 use core::cell::UnsafeCell;
@@ -33,7 +33,7 @@ struct Tables {
 
 struct PerCpu([UnsafeCell<Tables>; MAX_CPUS]);
 
-// SAFETY: each CPU touches its own element only.
+// SAFETY: each CPU touches its own element only, and boot those of CPUs that do not run yet.
 unsafe impl Sync for PerCpu {}
 
 static TABLES: PerCpu = PerCpu(
@@ -70,22 +70,15 @@ pub unsafe fn init() {
     }
 }
 
-/// Gives this CPU stacks of their own for the traps that can come at any instruction.
-pub fn init_trap_stacks() -> Result<(), OutOfMemory> {
+/// Gives CPU `cpu`, which takes no trap yet, stacks of their own for the traps that can come at any instruction.
+pub fn init_trap_stacks(cpu: usize) -> Result<(), OutOfMemory> {
     for index in [IST_DOUBLE_FAULT, IST_NMI, IST_MACHINE_CHECK, IST_DEBUG] {
         let stack = KernelStack::new()?;
-        let tables = TABLES.0[cpu::id()].get();
-        // SAFETY: this CPU's own element; the processor reads the field only when such a trap comes.
+        let tables = TABLES.0[cpu].get();
+        // SAFETY: at boot, on one CPU, whose own element it is or of one that does not run yet; the processor reads the
+        // field only when such a trap comes.
         unsafe { (*tables).state.interrupt_stack_table[usize::from(index)] = VirtAddr::new(stack.top()) };
         core::mem::forget(stack); // in use for ever
-    }
-    for (vector, index) in [
-        (vector::DOUBLE_FAULT, IST_DOUBLE_FAULT),
-        (vector::NMI, IST_NMI),
-        (vector::MACHINE_CHECK, IST_MACHINE_CHECK),
-        (vector::DEBUG, IST_DEBUG),
-    ] {
-        super::idt::use_trap_stack(vector, index);
     }
     Ok(())
 }

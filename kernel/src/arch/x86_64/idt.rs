@@ -1,6 +1,6 @@
 //! The interrupt descriptor table: one for all CPUs, every vector filled.
 
-use super::trap::{self, vector};
+use super::trap::{self, IST_DEBUG, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, vector};
 use core::cell::UnsafeCell;
 use x86_64::structures::idt::{Entry, HandlerFunc, InterruptDescriptorTable};
 use x86_64::{PrivilegeLevel, VirtAddr};
@@ -42,14 +42,20 @@ pub fn load() {
     unsafe { (*TABLE.0.get().cast::<InterruptDescriptorTable>()).load_unsafe() };
 }
 
-/// Gives a vector the trap stack `index` of the TSS.
-pub(super) fn use_trap_stack(number: u8, index: u8) {
-    debug_assert!(number < vector::FIRST_INTERRUPT);
-    // SAFETY: 1. at boot, on one CPU. 2. The stack has just been put into the TSS, and this vector alone has it. The
-    // gate is written anew: same handler, with the stack.
-    unsafe {
-        let gate = &mut (*TABLE.0.get())[usize::from(number)];
-        gate.set_handler_addr(VirtAddr::new(trap::stubs() + 16 * u64::from(number)))
-            .set_stack_index(u16::from(index));
+/// Makes the traps that can come at any instruction use the stacks of the TSS. Once every CPU that takes traps has them.
+pub fn use_trap_stacks() {
+    for (number, index) in [
+        (vector::DOUBLE_FAULT, IST_DOUBLE_FAULT),
+        (vector::NMI, IST_NMI),
+        (vector::MACHINE_CHECK, IST_MACHINE_CHECK),
+        (vector::DEBUG, IST_DEBUG),
+    ] {
+        // SAFETY: 1. at boot, on one CPU. 2. The stack has just been put into the TSS, and this vector alone has it. The
+        // gate is written anew: same handler, with the stack.
+        unsafe {
+            let gate = &mut (*TABLE.0.get())[usize::from(number)];
+            gate.set_handler_addr(VirtAddr::new(trap::stubs() + 16 * u64::from(number)))
+                .set_stack_index(u16::from(index));
+        }
     }
 }

@@ -19,6 +19,7 @@
 //!   [`paging::Protection`].
 //! * [`tsc`]: `read()`, `khz()`, `now_ns()`. [`rtc::read`]: seconds since 1970. [`serial`]: the console's bytes.
 //! * [`syscall_entry::full_frame!`]: makes an entry of the system-call table of a function that takes `&mut TrapFrame`.
+//! * [`startup::Trampoline`]: starts the other processors. [`ipi::call`], [`ipi::reschedule`]: interrupts them.
 //! * [`events::report`]: the counted events of each system call, in the build that counts. [`idle`], [`qemu::exit`].
 //!
 //! **What the kernel provides** (hooks; interrupts are on unless said):
@@ -33,6 +34,8 @@
 //! * `task::exit_to_user_work(frame: &mut TrapFrame)`: called before ring 3 as long as a reschedule is wanted or the
 //!   task's work word is not zero. **The work word is the first field of what [`cpu::local::current`] points to**: an
 //!   `AtomicU32`, any bits. The hook clears what it has dealt with and may change the frame (signals).
+//! * `task::reschedule_asked()`: another CPU wants this one to look for a task; interrupt context.
+//! * `task::start_here()`: what a CPU does that has just been started, for ever; interrupts off.
 //! * `task::current_name()`: for reports; `None` before the first task.
 
 mod acpi;
@@ -45,6 +48,7 @@ mod exceptions;
 pub mod features;
 mod gdt;
 mod idt;
+pub mod ipi;
 pub mod layout;
 pub mod once;
 pub mod paging;
@@ -54,8 +58,10 @@ mod report;
 pub mod rtc;
 pub mod serial;
 pub mod signal_frame;
+pub mod startup;
 pub mod switch;
 pub mod syscall_entry;
+mod tlb;
 mod trap;
 pub mod tsc;
 pub mod user;
@@ -105,21 +111,42 @@ pub fn init_memory_and_traps(boot: &'static BootInfo) -> Result<(), OutOfMemory>
         frames::init_rest(&usable);
         features::enable(features);
     }
-    gdt::init_trap_stacks()?;
+    gdt::init_trap_stacks(0)?;
+    idt::use_trap_stacks();
     syscall_entry::init();
     backtrace::init(boot.initrd());
     Ok(())
 }
 
-/// An area for each processor that the firmware lists. Before the first per-CPU slot is made.
-pub fn init_cpu_areas(boot: &BootInfo) -> Result<(), OutOfMemory> {
-    for id in 1..acpi::processors(boot.rsdp).len() {
+/// The same of a processor that has just been started, with the kernel's page tables and its area.
+///
+/// # Safety
+/// Once on each CPU but the boot CPU, interrupts off.
+unsafe fn init_this_cpu() {
+    // SAFETY: once (caller); the page tables are the kernel's, which map nothing of ring 3's.
+    unsafe {
+        gdt::init();
+        idt::load();
+        features::enable(features::get());
+    }
+    syscall_entry::init();
+}
+
+/// An area for each processor that the firmware lists, the boot CPU's own first; the others in the firmware's order. How
+/// many there are more than the kernel supports. Before the first per-CPU slot is made.
+pub fn init_cpu_areas(boot: &BootInfo) -> Result<usize, OutOfMemory> {
+    let own = apic::own_id();
+    apic::set_id(0, own);
+    let (processors, more) = acpi::processors(boot.rsdp);
+    for (id, &processor) in (1..).zip(processors.iter().filter(|&&id| id != own)) {
         let order = const { (AREA_SIZE / layout::PAGE_SIZE as usize).trailing_zeros() as usize };
         let area = layout::phys_to_virt(frames::alloc_zeroed(order)?);
         // SAFETY: page-aligned, AREA_SIZE bytes of zeroes, never freed.
         unsafe { cpu::local::register_area(id, area) };
+        apic::set_id(id, processor);
+        gdt::init_trap_stacks(id)?;
     }
-    Ok(())
+    Ok(more)
 }
 
 /// The clock and this CPU's tick, `hz` times a second once interrupts are on.
@@ -132,6 +159,12 @@ pub fn init_clock(hz: u32) {
         panic!("this processor has no local APIC");
     }
     tsc::calibrate(features);
+    tsc::start_tick(hz);
+    cpu::local::set_online(0);
+}
+
+/// The tick of a CPU that has been started, as [`init_clock`] has it.
+pub fn start_tick(hz: u32) {
     tsc::start_tick(hz);
 }
 

@@ -17,14 +17,13 @@ use super::boot_info::BootInfo;
 use super::layout::{
     KERNEL_OFFSET, MMIO, PAGE_SIZE, PHYS_OFFSET, STACKS, image_end, image_start, phys_to_virt, rodata_end, text_end,
 };
+use super::tlb;
 use crate::mm::frames::{self, OutOfMemory};
 use core::ops::Range;
 use cpu::IrqLock;
-use x86_64::instructions::tlb;
-use x86_64::registers::control::{Cr3, Cr3Flags};
+use x86_64::structures::paging::PageTable;
 use x86_64::structures::paging::page_table::{PageTableEntry, PageTableFlags as Flags};
-use x86_64::structures::paging::{PageTable, PhysFrame, Size4KiB};
-use x86_64::{PhysAddr, VirtAddr, align_down, align_up};
+use x86_64::{PhysAddr, align_down, align_up};
 
 /// Bytes of a page by level: 1 is 4 KiB, 2 is 2 MiB, 3 is 1 GiB.
 pub(super) const fn page_size(level: u32) -> u64 {
@@ -214,38 +213,19 @@ pub unsafe fn init(boot: &BootInfo, large_pages: u32) -> Result<(), OutOfMemory>
         entry_at(kernel.0, MMIO, 3, TABLE)?;
     }
     // SAFETY: the new tables map the running code, the stack, the data and the direct map as they were.
-    unsafe { Cr3::write(frame(kernel.0), Cr3Flags::empty()) };
+    unsafe { tlb::load(kernel.0) };
     Ok(())
 }
 
-pub(super) fn frame(address: PhysAddr) -> PhysFrame<Size4KiB> {
-    PhysFrame::containing_address(address)
-}
-
-/// Maps fresh frames (arbitrary contents) at kernel addresses, for stacks.
+/// Maps fresh frames (arbitrary contents) at kernel addresses, for stacks. What is mapped there already stays: where memory
+/// runs out in the middle, the next try for the same addresses goes on from there, and no CPU has anything to forget.
 pub fn map_kernel(pages: Range<u64>) -> Result<(), OutOfMemory> {
     let kernel = KERNEL.lock();
-    for page in pages.clone().step_by(PAGE_SIZE as usize) {
-        let mapped = frames::alloc(0).and_then(|block| {
-            // SAFETY: the kernel's tables, under their lock.
-            let entry = unsafe { entry_at(kernel.0, page, 1, TABLE) };
-            entry.map(|entry| entry.set_addr(block, DATA)).inspect_err(|_| {
-                // SAFETY: allocated just now, mapped nowhere.
-                unsafe { frames::free(block, 0) }
-            })
-        });
-        if mapped.is_err() {
-            for done in (pages.start..page).step_by(PAGE_SIZE as usize) {
-                // SAFETY: as above; the page was mapped by this call and nobody knows of it.
-                unsafe {
-                    if let Some(entry) = find(kernel.0, done) {
-                        frames::free(entry.addr(), 0);
-                        entry.set_unused();
-                    }
-                }
-                tlb::flush(VirtAddr::new(done));
-            }
-            return Err(OutOfMemory);
+    for page in pages.step_by(PAGE_SIZE as usize) {
+        // SAFETY: the kernel's tables, under their lock.
+        let entry = unsafe { entry_at(kernel.0, page, 1, TABLE) }?;
+        if entry.is_unused() {
+            entry.set_addr(frames::alloc(0)?, DATA);
         }
     }
     Ok(())
@@ -303,6 +283,7 @@ pub fn kernel_root() -> PhysAddr {
 
 /// Switches this CPU to the kernel's own tables. Interrupts off, or the task's context says the same.
 pub fn activate_kernel() {
-    // SAFETY: the kernel's root has the upper half that every root has, and is never freed.
-    unsafe { Cr3::write(frame(kernel_root()), Cr3Flags::empty()) };
+    let root = kernel_root();
+    // SAFETY: the kernel's root has the upper half that every root has, and is never freed; interrupts are off here.
+    cpu::without_interrupts(|_| unsafe { tlb::load(root) });
 }

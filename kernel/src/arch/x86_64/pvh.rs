@@ -56,6 +56,7 @@ boot_pd:
     .set page, page + 0x200000
     .endr
     .p2align 3
+    .global boot_gdt
 boot_gdt:
     .quad 0
     .quad 0x00af9b000000ffff                # 8: 64-bit code

@@ -1,28 +1,39 @@
 //! The last words of a kernel that has failed.
 //!
 //! `tollgate: panic REASON`, then the registers, the task and a backtrace, each line as `tollgate: | ...`; then the end
-//! as a failure. Takes no lock and allocates nothing: whatever went wrong may hold them.
+//! as a failure. The other CPUs stand still meanwhile. Takes no lock and allocates nothing: whatever went wrong may hold them.
 
 use super::exceptions::Description;
 use super::trap::TrapFrame;
-use super::{backtrace, qemu};
+use super::{backtrace, ipi, qemu};
 use crate::log::failure;
 use crate::task::table::printable;
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use x86_64::instructions::interrupts;
 use x86_64::registers::control::{Cr2, Cr3};
 
-/// Whether a report has begun: a failure while reporting must not report itself for ever.
-static REPORTING: AtomicBool = AtomicBool::new(false);
+/// The CPU that reports, plus 1: a failure while reporting must not report itself for ever, and one report is enough.
+static REPORTER: AtomicUsize = AtomicUsize::new(0);
 
-/// Begins a report; a second failure ends the machine at once.
+/// Whether another CPU reports a failure.
+pub(super) fn by_another() -> bool {
+    let reporter = REPORTER.load(Ordering::Acquire);
+    reporter != 0 && reporter != cpu::id() + 1
+}
+
+/// Begins a report and stops the other CPUs. A second failure here ends the machine at once; one elsewhere waits for that.
 fn begin(reason: fmt::Arguments) {
     interrupts::disable();
-    if REPORTING.swap(true, Ordering::AcqRel) {
-        failure(format_args!("tollgate: | failed again while reporting: {reason}"));
-        qemu::exit(false);
+    let here = cpu::id() + 1;
+    match REPORTER.compare_exchange(0, here, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => ipi::stop_others(),
+        Err(reporter) if reporter == here => {
+            failure(format_args!("tollgate: | failed again while reporting: {reason}"));
+            qemu::exit(false);
+        }
+        Err(_) => ipi::stop_if_asked(),
     }
     // The console may stand in the middle of a line.
     failure(format_args!("\ntollgate: panic {}", OneLine(reason)));

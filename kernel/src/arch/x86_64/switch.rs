@@ -6,12 +6,11 @@
 
 use super::features::{self, FPU_AREA};
 use super::usercopy::Fault;
-use super::{gdt, paging, pvh};
+use super::{gdt, paging, pvh, tlb};
 use x86_64::PhysAddr;
 use x86_64::VirtAddr;
-use x86_64::registers::control::{Cr3, Cr3Flags};
+
 use x86_64::registers::model_specific::{FsBase, KernelGsBase};
-use x86_64::structures::paging::PhysFrame;
 
 /// A saved state of the FPU, SSE and AVX, in the form of XSAVE (or FXSAVE, its first 512 bytes).
 #[repr(C, align(64))]
@@ -135,11 +134,11 @@ impl Context {
         }
     }
 
-    /// The thread of execution that boot began, on boot's stack: it runs already.
-    pub fn idle() -> Context {
+    /// The thread of execution that a CPU begins with: it runs already, on boot's stack or on the one with this top.
+    pub fn idle(stack_top: Option<u64>) -> Context {
         Context {
             stack_pointer: 0,
-            stack_top: pvh::boot_stack().end,
+            stack_top: stack_top.unwrap_or(pvh::boot_stack().end),
             root: paging::kernel_root(),
             fs_base: 0,
             gs_base: 0,
@@ -188,8 +187,8 @@ pub unsafe fn switch(prev: *mut Context, next: *const Context) {
     KernelGsBase::write(VirtAddr::new_truncate(to.gs_base));
     gdt::set_trap_stack(to.stack_top);
     if from.root != to.root {
-        // SAFETY: condition 3.
-        unsafe { Cr3::write(PhysFrame::containing_address(to.root), Cr3Flags::empty()) };
+        // SAFETY: conditions 1 and 3.
+        unsafe { tlb::load(to.root) };
     }
     // SAFETY: conditions 1 and 3; the stack pointer was left by this function or made by Context::new.
     unsafe { switch_stacks(&mut from.stack_pointer, to.stack_pointer) };

@@ -10,7 +10,7 @@
 //! [`trap`] returns with interrupts off. The way out (`trap_exit`, shared with [`super::user::enter`] and the slow exits
 //! of system calls) expects a frame on top of the stack.
 
-use super::{apic, exceptions, gdt};
+use super::{apic, exceptions, gdt, ipi};
 use core::sync::atomic::{AtomicU32, Ordering};
 use cpu::{irq, preempt};
 
@@ -30,6 +30,10 @@ pub mod vector {
     pub const FIRST_INTERRUPT: u8 = 32;
     /// The local APIC's timer.
     pub const TIMER: u8 = 0x20;
+    /// Another CPU has a task for this one, or work for the task that runs here.
+    pub const RESCHEDULE: u8 = 0x21;
+    /// Another CPU wants a function to be run here.
+    pub const CALL: u8 = 0x22;
     /// The 8259's sixteen vectors, all masked there: what comes is spurious.
     pub const PIC: u8 = 0x30;
     /// The local APIC's errors.
@@ -306,6 +310,15 @@ fn interrupt(number: u8) {
         vector::TIMER => {
             apic::end_of_interrupt();
             crate::task::tick();
+        }
+        vector::RESCHEDULE => {
+            apic::end_of_interrupt();
+            crate::task::reschedule_asked();
+        }
+        vector::CALL => {
+            // Before the requests are looked at: one that comes later interrupts again.
+            apic::end_of_interrupt();
+            ipi::serve();
         }
         vector::APIC_ERROR => {
             log::warn!("APIC error {:#x}", apic::error());

@@ -6,15 +6,17 @@
 //! **Lock order.** An [`AddressSpaceRoot`] is guarded by its owner; frames (95) are taken below it.
 
 use super::layout::{PAGE_SIZE, USER_END};
-use super::paging::{KERNEL, Protection, TABLE, activate_kernel, entry_at, find, frame, index, page_size, table};
+use super::paging::{KERNEL, Protection, TABLE, activate_kernel, entry_at, find, index, page_size, table};
+use super::tlb;
 use crate::mm::frames::{self, OutOfMemory};
 use arrayvec::ArrayVec;
 use core::ops::Range;
-use x86_64::instructions::tlb;
-use x86_64::registers::control::{Cr3, Cr3Flags};
 use x86_64::structures::paging::PageTable;
 use x86_64::structures::paging::page_table::{PageTableEntry, PageTableFlags as Flags};
-use x86_64::{PhysAddr, VirtAddr, align_down};
+use x86_64::{PhysAddr, align_down};
+
+/// Frames that are taken out before the CPUs are told once.
+const BATCH: usize = 64;
 
 /// The page tables of one address space: the user's half is its own, the upper half is the kernel's.
 ///
@@ -81,17 +83,39 @@ impl AddressSpaceRoot {
 
     /// Changes what the program may do with the page at `page`; whether one is mapped there.
     pub fn protect_user(&mut self, page: u64, protection: Protection) -> bool {
-        if page >= USER_END {
-            return false;
+        let mut found = false;
+        self.protect_users(page..page + PAGE_SIZE, |_, _| {
+            found = true;
+            protection
+        });
+        found
+    }
+
+    /// Changes what the program may do with each mapped page of `pages`: as `rights` says of its address and frame.
+    pub fn protect_users(&mut self, pages: Range<u64>, mut rights: impl FnMut(u64, PhysAddr) -> Protection) {
+        // Who remembers fewer rights than there are takes a fault and finds more: no need to tell.
+        let mut fewer: Option<Range<u64>> = None;
+        let done: Result<(), core::convert::Infallible> = self.each_table(pages, |first, entries| {
+            for (index, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| !entry.is_unused()) {
+                let page = first + index as u64 * PAGE_SIZE;
+                let before = entry.flags();
+                let kept = before & (Flags::ACCESSED | Flags::DIRTY);
+                let after = rights(page, entry.addr()).flags();
+                entry.set_flags(after | kept);
+                let lost = before & !after & (Flags::PRESENT | Flags::WRITABLE | Flags::USER_ACCESSIBLE);
+                if !lost.is_empty() || after.contains(Flags::NO_EXECUTE) && !before.contains(Flags::NO_EXECUTE) {
+                    let start = fewer.as_ref().map_or(page, |range| range.start);
+                    fewer = Some(start..page + PAGE_SIZE);
+                } else {
+                    tlb::forget_here(self.root, page..page + PAGE_SIZE);
+                }
+            }
+            Ok(())
+        });
+        let Ok(()) = done;
+        if let Some(range) = fewer {
+            tlb::forget(self.root, range);
         }
-        // SAFETY: the user's half is self's alone.
-        let Some(entry) = (unsafe { find(self.root, page) }) else {
-            return false;
-        };
-        let kept = entry.flags() & (Flags::ACCESSED | Flags::DIRTY);
-        entry.set_flags(protection.flags() | kept);
-        self.flush(page);
-        true
     }
 
     /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order, until it says no; tables that do not
@@ -166,7 +190,7 @@ impl AddressSpaceRoot {
     /// Maps the pages of `pages` in `child` as they are here. Where they are `private`, neither of the two may write any
     /// more. Calls `shared` for each frame that has one more user now.
     ///
-    /// What this CPU remembers of the older rights is not forgotten: see [`AddressSpaceRoot::flush_all`].
+    /// What CPUs remember of the older rights is not forgotten: see [`AddressSpaceRoot::flush_all`].
     pub fn copy_to(
         &mut self,
         child: &mut AddressSpaceRoot,
@@ -200,21 +224,33 @@ impl AddressSpaceRoot {
         })
     }
 
-    /// Takes all pages of `pages` out, and calls `f` for each frame.
+    /// Takes all pages of `pages` out, and calls `f` for each frame once no CPU remembers it.
     pub fn take_user(&mut self, pages: Range<u64>, mut f: impl FnMut(PhysAddr)) {
-        let active = self.is_active();
+        let root = self.root;
+        // Taken out and not forgotten yet, and the range that they are from.
+        let mut taken = ArrayVec::<PhysAddr, BATCH>::new();
+        let mut range = 0..0;
         let done: Result<(), core::convert::Infallible> = self.each_table(pages, |first, entries| {
             for (index, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| !entry.is_unused()) {
-                let frame = entry.addr();
-                entry.set_unused();
-                if active {
-                    tlb::flush(VirtAddr::new_truncate(first + index as u64 * PAGE_SIZE));
+                let page = first + index as u64 * PAGE_SIZE;
+                if taken.is_empty() {
+                    range.start = page;
                 }
-                f(frame);
+                range.end = page + PAGE_SIZE;
+                taken.push(entry.addr());
+                entry.set_unused();
+                if taken.is_full() {
+                    tlb::forget(root, range.clone());
+                    taken.drain(..).for_each(&mut f);
+                }
             }
             Ok(())
         });
         let Ok(()) = done;
+        if !taken.is_empty() {
+            tlb::forget(root, range);
+            taken.into_iter().for_each(f);
+        }
     }
 
     /// Frees the tables that `pages` needed and nobody needs any more: those that lie wholly in `gap`, the range around
@@ -271,44 +307,37 @@ impl AddressSpaceRoot {
             self.flush_all();
         }
         for table in freed {
-            // SAFETY: no entry leads to it (above), and this CPU has forgotten it.
+            // SAFETY: no entry leads to it (above), and every CPU has forgotten it.
             unsafe { frames::free(table, 0) };
         }
         next
     }
 
-    /// Makes this CPU forget what it knows of all pages, if it runs on these tables.
+    /// Makes all CPUs forget what they know of all pages.
     pub fn flush_all(&self) {
-        if self.is_active() {
-            self.activate();
-        }
+        tlb::forget(self.root, 0..USER_END);
     }
 
-    /// Whether this CPU runs on these tables.
-    fn is_active(&self) -> bool {
-        Cr3::read_raw().0.start_address() == self.root
-    }
-
-    /// Makes this CPU forget what it knows of one page, if it runs on these tables.
+    /// Makes all CPUs forget what they know of one page.
     pub fn flush(&self, page: u64) {
-        if self.is_active() {
-            tlb::flush(VirtAddr::new_truncate(page));
-        }
+        tlb::forget(self.root, page..page + PAGE_SIZE);
     }
 
     /// Switches this CPU to these tables: for `execve`, whose task goes on running. Interrupts off.
     pub fn activate(&self) {
-        // SAFETY: the upper half is the same as before; self outlives its use (the task's context refers to it).
-        unsafe { Cr3::write(frame(self.root), Cr3Flags::empty()) };
+        // SAFETY: the upper half is the same as before; self outlives its use (the task's context refers to it), and
+        // interrupts are off (documented).
+        unsafe { tlb::load(self.root) };
     }
 }
 
 impl Drop for AddressSpaceRoot {
     fn drop(&mut self) {
-        if self.is_active() {
+        if tlb::is_loaded(self.root) {
             activate_kernel(); // a CPU must not stand on freed tables
         }
-        // SAFETY: the user's half is self's alone, and self ends here: no CPU runs on it (above).
+        // SAFETY: the user's half is self's alone, and self ends here: no CPU runs on it. This one does not (above); a task
+        // elsewhere would have a reference to the address space until it has left the tables.
         unsafe {
             for entry in table(self.root).iter().take(256) {
                 free_tables(entry, 3);

@@ -55,7 +55,7 @@ pub fn meminfo(out: &mut Text, _: Pid) -> Result<()> {
 }
 
 pub fn cpuinfo(out: &mut Text, _: Pid) -> Result<()> {
-    for number in 0..cpu::possible() {
+    for number in cpu::online() {
         let mhz = tsc::khz();
         put!(
             out,
@@ -70,7 +70,7 @@ pub fn cpuinfo(out: &mut Text, _: Pid) -> Result<()> {
 pub fn stat(out: &mut Text, _: Pid) -> Result<()> {
     let ticks = clock::monotonic() / (SECOND / 100);
     put!(out, "cpu  {ticks} 0 0 0 0 0 0 0 0 0\n");
-    for number in 0..cpu::possible() {
+    for number in cpu::online() {
         put!(out, "cpu{number} {ticks} 0 0 0 0 0 0 0 0 0\n");
     }
     let booted = (clock::realtime() - clock::monotonic()) / SECOND;
