@@ -44,6 +44,12 @@ impl CpuSet {
         self.0 >> cpu & 1 != 0
     }
 
+    /// Whether there is one and no other.
+    #[inline(always)]
+    pub const fn is_single(self) -> bool {
+        self.0 != 0 && self.0 & (self.0 - 1) == 0
+    }
+
     /// How many.
     pub const fn count(self) -> usize {
         self.0.count_ones() as usize

@@ -163,8 +163,8 @@ unsafe fn task_of(anchor: &Anchor) -> &Task {
 /// Tasks that wait for a CPU: the highest level first, at one level first come first served. Its owner's lock guards it.
 pub struct TaskQueue {
     levels: [LinkedList<RunAdapter>; LEVELS],
-    /// The levels at which somebody waits, a bit each.
-    present: u128,
+    /// The levels above 0 at which somebody waits, a bit each.
+    realtime: u128,
     length: usize,
 }
 
@@ -175,19 +175,26 @@ impl TaskQueue {
     pub const fn new() -> TaskQueue {
         TaskQueue {
             levels: [const { LinkedList::new(RunAdapter::NEW) }; LEVELS],
-            present: 0,
+            realtime: 0,
             length: 0,
         }
     }
     /// How many wait.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         self.length
     }
     /// The highest level at which somebody waits.
+    #[inline(always)]
     pub fn highest(&self) -> Option<usize> {
-        self.present.checked_ilog2().map(|level| level as usize)
+        if self.realtime != 0 {
+            Some(self.realtime.ilog2() as usize)
+        } else {
+            (self.length != 0).then_some(0)
+        }
     }
     /// Adds a task that is in no queue, behind those of its level, or `first` of them.
+    #[inline]
     pub fn push(&mut self, task: &Task, level: usize, first: bool) {
         // SAFETY: the task stays alive while it is linked (Anchor's drop).
         let anchor = unsafe { UnsafeRef::from_raw(&task.anchor) };
@@ -196,10 +203,13 @@ impl TaskQueue {
         } else {
             self.levels[level].push_back(anchor);
         }
-        self.present |= 1 << level;
+        if level != 0 {
+            self.realtime |= 1 << level;
+        }
         self.length += 1;
     }
     /// Takes the first one of the highest level.
+    #[inline]
     pub fn pop(&mut self) -> Option<Ready> {
         let level = self.highest()?;
         let anchor = self.levels[level].pop_front()?;
@@ -208,9 +218,9 @@ impl TaskQueue {
     /// Takes the first one, from the highest level down, that `fits`; only the first [`LOOKED_AT`] are looked at.
     pub fn take_first(&mut self, fits: impl Fn(&Task) -> bool) -> Option<Ready> {
         let mut looked_at = 0;
-        let mut present = self.present;
-        while let Some(level) = present.checked_ilog2() {
-            present &= !(1 << level);
+        let mut levels = self.realtime | 1;
+        while let Some(level) = levels.checked_ilog2() {
+            levels &= !(1 << level);
             let mut cursor = self.levels[level as usize].front_mut();
             while let Some(anchor) = cursor.get() {
                 // SAFETY: push linked a task's anchor, and a linked task is alive.
@@ -239,10 +249,11 @@ impl TaskQueue {
             true
         })
     }
+    #[inline(always)]
     fn taken(&mut self, level: usize, anchor: UnsafeRef<Anchor>) -> Ready {
         self.length -= 1;
-        if self.levels[level].is_empty() {
-            self.present &= !(1 << level);
+        if level != 0 && self.levels[level].is_empty() {
+            self.realtime &= !(1 << level);
         }
         // SAFETY: push linked a task's anchor, and a linked task is alive.
         Ready(NonNull::from(unsafe { task_of(&*UnsafeRef::into_raw(anchor)) }))

@@ -152,7 +152,7 @@ fn send(
             Ok(())
         }
         Err(refused) if refused.reason == ipc::Error::WouldBlock && !file.nonblocking() => {
-            send_when_possible(current, queue, refused.message, priority, deadline)
+            send_when_possible(queue, refused.message, priority, deadline)
         }
         Err(refused) => {
             queue.free(current.id, &current.memcg, refused.message.into_blank());
@@ -187,7 +187,7 @@ fn after_send(queue: &Queue, sent: Sent) {
 fn waiter(current: &Current) -> Waiter {
     /// A task without real-time priority and of nice value 0, as Linux counts inside: lower is served first.
     const ORDINARY: i32 = 120;
-    let scheduling = current.scheduling();
+    let scheduling = current.scheduling().unpack();
     Waiter {
         task: current.id,
         priority: match scheduling.policy.is_realtime() {
@@ -218,13 +218,9 @@ fn wait(current: &Current, queue: &Queue, ticket: &Ticket, deadline: Option<u64>
 
 #[cold]
 #[inline(never)]
-fn send_when_possible(
-    current: &Current,
-    queue: &Queue,
-    message: Message,
-    priority: u32,
-    deadline: Option<u64>,
-) -> Result<()> {
+fn send_when_possible(queue: &Queue, message: Message, priority: u32, deadline: Option<u64>) -> Result<()> {
+    // Asked for here: an argument by reference would cost the fast path, which has it in a register.
+    let current = &Current::get();
     let ticket = match queue.send_or_wait(message, priority, waiter(current)) {
         Ok(Sending::Done(sent)) => {
             after_send(queue, sent);
@@ -290,7 +286,7 @@ fn receive(
             }
             received.message
         }
-        Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(current, queue, deadline)?,
+        Err(ipc::Error::WouldBlock) if !file.nonblocking() => receive_when_possible(queue, deadline)?,
         Err(refused) => return Err(refused.into()),
     };
     queue.touch(clock::coarse());
@@ -307,7 +303,8 @@ fn receive(
 
 #[cold]
 #[inline(never)]
-fn receive_when_possible(current: &Current, queue: &Queue, deadline: Option<u64>) -> Result<Message> {
+fn receive_when_possible(queue: &Queue, deadline: Option<u64>) -> Result<Message> {
+    let current = &Current::get(); // as in send_when_possible
     let ticket = match queue.receive_or_wait(waiter(current))? {
         Receiving::Done(received) => {
             if let Some(wake) = received.wake {

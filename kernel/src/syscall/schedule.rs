@@ -46,7 +46,7 @@ pub(super) fn sched_get_priority_min(policy: u32) -> Result<i32> {
 
 pub(super) fn sched_getscheduler(pid: i32) -> Result<i32> {
     with_task(pid, |task| {
-        let scheduling = task.scheduling();
+        let scheduling = task.scheduling().unpack();
         let reset = if scheduling.reset_on_fork {
             general::SCHED_RESET_ON_FORK
         } else {
@@ -60,7 +60,7 @@ pub(super) fn sched_getparam(pid: i32, to: UserPtr<i32>) -> Result<()> {
     if to.is_null() {
         return Err(Errno::EINVAL);
     }
-    let priority = with_task(pid, |task| Ok(task.scheduling().priority))?;
+    let priority = with_task(pid, |task| Ok(task.scheduling().unpack().priority))?;
     to.write(&priority.into())
 }
 
@@ -72,7 +72,7 @@ fn set_scheduler(pid: i32, policy: Option<u32>, param: UserPtr<i32>) -> Result<(
     }
     let priority = param.read()?;
     with_task(pid, |task| {
-        let before = task.scheduling();
+        let before = task.scheduling().unpack();
         let (policy, reset_on_fork) = match policy {
             None => (before.policy, before.reset_on_fork),
             Some(number) => (

@@ -24,7 +24,7 @@ const PERIOD: u32 = 32;
 pub(super) fn choose_cpu(task: &Task) -> usize {
     let last = task.cpu();
     let online = cpu::online();
-    if online.count() == 1 {
+    if online.is_single() {
         return last;
     }
     let allowed = task.affinity() & online;
@@ -74,7 +74,7 @@ pub(super) fn steal(here: usize, at_least: u32) -> bool {
 /// At CPU `here`'s tick number `ticks`: takes a task from where at least two more wait than here.
 pub(super) fn tick(here: usize, ticks: u32) {
     // Not all CPUs at the same tick.
-    if (ticks + 2 * here as u32).is_multiple_of(PERIOD) && cpu::online().count() > 1 {
+    if (ticks + 2 * here as u32).is_multiple_of(PERIOD) && !cpu::online().is_single() {
         let mine = waiting(here) + u32::from(running(here) != 0);
         steal(here, mine + 1);
     }

@@ -75,16 +75,6 @@ impl Scheduling {
         reset_on_fork: false,
     };
 
-    /// The task's level, below [`LEVELS`].
-    pub fn level(self) -> usize {
-        self.priority.into()
-    }
-
-    /// Whether a wake-up may take the CPU from a task of the same level.
-    pub fn preempts_equals(self) -> bool {
-        self.policy == Policy::Normal
-    }
-
     /// Ticks of its turn; `None` for ever.
     pub fn slice(self, nice: i32) -> Option<u32> {
         match self.policy {
@@ -98,16 +88,44 @@ impl Scheduling {
     }
 
     /// As one word, for a task's field.
-    pub fn pack(self) -> u32 {
-        self.policy as u32 | u32::from(self.priority) << 8 | u32::from(self.reset_on_fork) << 16
+    pub fn pack(self) -> Packed {
+        Packed(self.policy as u32 | u32::from(self.priority) << 8 | u32::from(self.reset_on_fork) << 16)
+    }
+}
+
+/// A [`Scheduling`] in one word, with the questions that the scheduler asks at each switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packed(pub u32);
+
+impl Packed {
+    /// All of it.
+    pub fn unpack(self) -> Scheduling {
+        Scheduling {
+            policy: Policy::new(self.0 & 0xff).unwrap_or(Policy::Normal),
+            priority: (self.0 >> 8) as u8,
+            reset_on_fork: self.0 >> 16 != 0,
+        }
     }
 
-    /// Back from [`Scheduling::pack`].
-    pub fn unpack(word: u32) -> Scheduling {
-        Scheduling {
-            policy: Policy::new(word & 0xff).unwrap_or(Policy::Normal),
-            priority: (word >> 8 & 0xff) as u8,
-            reset_on_fork: word >> 16 != 0,
+    /// The task's level, below [`LEVELS`].
+    #[inline(always)]
+    pub fn level(self) -> usize {
+        (self.0 >> 8 & 0xff) as usize
+    }
+
+    /// Whether a wake-up may take the CPU from a task of the same level.
+    #[inline(always)]
+    pub fn preempts_equals(self) -> bool {
+        self.0 & 0xffff == Policy::Normal as u32
+    }
+
+    /// As [`Scheduling::slice`].
+    #[inline(always)]
+    pub fn slice(self, nice: i32) -> Option<u32> {
+        if self.preempts_equals() && nice == 0 {
+            Some(SLICE)
+        } else {
+            self.unpack().slice(nice)
         }
     }
 }

@@ -325,7 +325,9 @@ pub fn set_scheduling(task: &Task, scheduling: Scheduling) {
         add(at, &mut queue, task, true);
     } else if task.queued() && task.anchor.on_cpu() {
         // It runs, or is about to be left.
-        CPUS[at].running.store(scheduling.level() as u32 + 1, Ordering::Relaxed);
+        CPUS[at]
+            .running
+            .store(u32::from(scheduling.priority) + 1, Ordering::Relaxed);
         if at == cpu::id() {
             preempt::set_need_resched();
         } else {
@@ -336,7 +338,7 @@ pub fn set_scheduling(task: &Task, scheduling: Scheduling) {
 
 /// Gives a child that nobody knows yet its parent's policy and CPUs.
 pub(super) fn inherit(parent: &Task, child: &Task) {
-    let mut scheduling = parent.scheduling();
+    let mut scheduling = parent.scheduling().unpack();
     if scheduling.reset_on_fork {
         scheduling = match scheduling.policy.is_realtime() {
             true => Scheduling::DEFAULT,

@@ -1,7 +1,7 @@
 //! A task: one thread of execution, in the kernel and perhaps in a program.
 
 use super::deliver::{AlternateStack, Restart};
-use super::policy::Scheduling;
+use super::policy::{Packed, Scheduling};
 use super::process::Process;
 use super::signal::{Pending, Signal};
 use crate::arch::TrapFrame;
@@ -53,7 +53,7 @@ pub struct Task {
     queued: AtomicU32,
     /// Number of the CPU whose queue it belongs to. Changed under that queue's lock.
     cpu: AtomicU32,
-    /// A packed [`Scheduling`]. Changed under the queue's lock.
+    /// A [`Packed`]. Changed under the queue's lock.
     scheduling: AtomicU32,
     /// Where it may run. Changed under the queue's lock.
     affinity: AtomicCpuSet,
@@ -232,7 +232,7 @@ impl Task {
             state: AtomicU32::new(State::Waiting as u32),
             queued: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
-            scheduling: AtomicU32::new(Scheduling::DEFAULT.pack()),
+            scheduling: AtomicU32::new(Scheduling::DEFAULT.pack().0),
             affinity: AtomicCpuSet::new(CpuSet::ALL),
             tid,
             id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(tid),
@@ -286,13 +286,13 @@ impl Task {
 
     /// How it competes for its CPU.
     #[inline]
-    pub fn scheduling(&self) -> Scheduling {
-        Scheduling::unpack(self.scheduling.load(Ordering::Relaxed))
+    pub fn scheduling(&self) -> Packed {
+        Packed(self.scheduling.load(Ordering::Relaxed))
     }
 
     /// For the scheduler, and for a task that is not known to others yet.
     pub(super) fn set_scheduling(&self, scheduling: Scheduling) {
-        self.scheduling.store(scheduling.pack(), Ordering::Relaxed);
+        self.scheduling.store(scheduling.pack().0, Ordering::Relaxed);
     }
 
     /// The CPUs that it may run on.

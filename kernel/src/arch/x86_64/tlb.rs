@@ -52,7 +52,7 @@ pub(super) fn is_loaded(root: PhysAddr) -> bool {
 fn others(root: PhysAddr) -> CpuSet {
     let online = cpu::online();
     let mut found = CpuSet::EMPTY;
-    if online.count() > 1 {
+    if !online.is_single() {
         fence(Ordering::SeqCst); // the change comes before the look: see above
         for other in online - CpuSet::of(cpu::id()) {
             if LOADED[other].load(Ordering::Relaxed) == root.as_u64() {

@@ -83,39 +83,31 @@ impl AddressSpaceRoot {
 
     /// Changes what the program may do with the page at `page`; whether one is mapped there.
     pub fn protect_user(&mut self, page: u64, protection: Protection) -> bool {
-        let mut found = false;
-        self.protect_users(page..page + PAGE_SIZE, |_, _| {
-            found = true;
-            protection
-        });
-        found
+        if page >= USER_END {
+            return false;
+        }
+        // SAFETY: the user's half is self's alone.
+        let Some(entry) = (unsafe { find(self.root, page) }) else {
+            return false;
+        };
+        if set_protection(entry, protection) {
+            self.flush(page);
+        } else {
+            tlb::forget_here(self.root, page..page + PAGE_SIZE);
+        }
+        true
     }
 
     /// Changes what the program may do with each mapped page of `pages`: as `rights` says of its address and frame.
     pub fn protect_users(&mut self, pages: Range<u64>, mut rights: impl FnMut(u64, PhysAddr) -> Protection) {
-        // Who remembers fewer rights than there are takes a fault and finds more: no need to tell.
-        let mut fewer: Option<Range<u64>> = None;
-        let done: Result<(), core::convert::Infallible> = self.each_table(pages, |first, entries| {
+        let done: Result<(), core::convert::Infallible> = self.each_table(pages.clone(), |first, entries| {
             for (index, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| !entry.is_unused()) {
-                let page = first + index as u64 * PAGE_SIZE;
-                let before = entry.flags();
-                let kept = before & (Flags::ACCESSED | Flags::DIRTY);
-                let after = rights(page, entry.addr()).flags();
-                entry.set_flags(after | kept);
-                let lost = before & !after & (Flags::PRESENT | Flags::WRITABLE | Flags::USER_ACCESSIBLE);
-                if !lost.is_empty() || after.contains(Flags::NO_EXECUTE) && !before.contains(Flags::NO_EXECUTE) {
-                    let start = fewer.as_ref().map_or(page, |range| range.start);
-                    fewer = Some(start..page + PAGE_SIZE);
-                } else {
-                    tlb::forget_here(self.root, page..page + PAGE_SIZE);
-                }
+                set_protection(entry, rights(first + index as u64 * PAGE_SIZE, entry.addr()));
             }
             Ok(())
         });
         let Ok(()) = done;
-        if let Some(range) = fewer {
-            tlb::forget(self.root, range);
-        }
+        tlb::forget(self.root, pages);
     }
 
     /// Calls `f` for each mapped page from `pages.start` to `pages.end`, in order, until it says no; tables that do not
@@ -329,6 +321,16 @@ impl AddressSpaceRoot {
         // interrupts are off (documented).
         unsafe { tlb::load(self.root) };
     }
+}
+
+/// Changes an entry's rights; whether some were lost. Who remembers fewer than there are takes a fault and finds more, so
+/// only then other CPUs need be told.
+fn set_protection(entry: &mut PageTableEntry, protection: Protection) -> bool {
+    const GRANTS: Flags = Flags::PRESENT.union(Flags::WRITABLE).union(Flags::USER_ACCESSIBLE);
+    let before = entry.flags();
+    let after = protection.flags();
+    entry.set_flags(after | before & (Flags::ACCESSED | Flags::DIRTY));
+    !(before & (GRANTS - after)).is_empty() || (after - before).contains(Flags::NO_EXECUTE)
 }
 
 impl Drop for AddressSpaceRoot {
