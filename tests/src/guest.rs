@@ -26,6 +26,11 @@ pub struct Setting {
     pub msgcache: bool,
     /// The cgroup that the program runs in.
     pub cgroup: Cgroup,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Whether they run at the same time, each in a thread of the host's: then no two runs are alike. Without, instructions
+    /// are counted and the CPUs take turns.
+    pub parallel: bool,
 }
 
 impl Setting {
@@ -34,6 +39,8 @@ impl Setting {
         model: Model::Scoped,
         msgcache: false,
         cgroup: Cgroup::User,
+        cpus: 1,
+        parallel: false,
     };
 }
 
@@ -135,7 +142,12 @@ fn boot(executable: &Path, arguments: &[&str], setting: Setting) -> Result<Run> 
         cmdline: &cmdline,
     };
     let folder = tempfile::tempdir()?;
-    let boot = qemu::boot(&built.machine, &load, folder.path(), None, &AtomicBool::new(false))?.in_order()?;
+    let machine = Machine {
+        accel: if setting.parallel { Accel::Tcg } else { Accel::Icount },
+        cpus: setting.cpus,
+        ..built.machine.clone()
+    };
+    let boot = qemu::boot(&machine, &load, folder.path(), None, &AtomicBool::new(false))?.in_order()?;
     let end = match boot.control.end {
         Some(ProgramEnd::Code(code)) => End::Code(code),
         Some(ProgramEnd::Signal(signal)) => End::Signal(signal),

@@ -15,6 +15,8 @@ pub struct Program {
     pub options: &'static [&'static str],
     /// Its arguments.
     pub arguments: &'static [&'static str],
+    /// Virtual CPUs of the machine that it is asked on.
+    pub cpus: u32,
 }
 
 /// What every program is compiled with: static, so that it needs no file but itself.
@@ -30,6 +32,7 @@ impl Program {
             source,
             options: &[],
             arguments: &[],
+            cpus: 1,
         }
     }
 
@@ -41,6 +44,11 @@ impl Program {
     /// The same with arguments.
     pub const fn arguments(self, arguments: &'static [&'static str]) -> Program {
         Program { arguments, ..self }
+    }
+
+    /// The same on a machine with several CPUs.
+    pub const fn cpus(self, cpus: u32) -> Program {
+        Program { cpus, ..self }
     }
 
     /// The name of the executable, different for different options.

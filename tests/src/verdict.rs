@@ -16,7 +16,11 @@ fn outcome(program: &Program) -> Outcome {
         .entry(*program)
         .or_default()
         .clone();
-    outcome.get_or_init(|| run(program, Setting::DEFAULT));
+    let setting = Setting {
+        cpus: program.cpus,
+        ..Setting::DEFAULT
+    };
+    outcome.get_or_init(|| run(program, setting));
     outcome
 }
 

@@ -77,63 +77,8 @@ pub(super) fn set_robust_list(head: u64, length: usize) -> Result<()> {
     Ok(())
 }
 
-/// The area's smallest size, and its alignment (rseq(2)).
-const RSEQ_SIZE: u32 = 32;
-
-user_struct! {
-    /// The fields of `struct rseq` that the kernel writes.
-    struct RseqCpu {
-        cpu_id_start: u32,
-        cpu_id: u32,
-    }
-}
-
 pub(super) fn rseq(area: u64, length: u32, flags: u32, signature: u32) -> Result<()> {
-    let current = Current::get();
-    let registered = &current.own().rseq;
-    if flags & 1 != 0 {
-        // RSEQ_FLAG_UNREGISTER
-        if flags != 1 {
-            return Err(Errno::EINVAL);
-        }
-        return match registered.get() {
-            Some((known, size, _)) if known != area || size != length => Err(Errno::EINVAL),
-            Some((.., known)) if known != signature => Err(Errno::EPERM),
-            Some(_) => {
-                registered.set(None);
-                let nowhere = RseqCpu {
-                    cpu_id_start: 0,
-                    cpu_id: u32::MAX,
-                };
-                UserPtr::new(area).write(&nowhere)
-            }
-            None => Err(Errno::EINVAL),
-        };
-    }
-    if flags != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if let Some((known, size, sign)) = registered.get() {
-        return Err(match () {
-            () if known != area || size != length => Errno::EINVAL,
-            () if sign != signature => Errno::EPERM,
-            () => Errno::EBUSY,
-        });
-    }
-    if length < RSEQ_SIZE || !area.is_multiple_of(u64::from(RSEQ_SIZE)) {
-        return Err(Errno::EINVAL);
-    }
-    if area >= USER_END {
-        return Err(Errno::EFAULT);
-    }
-    let here = cpu::id() as u32;
-    let cpus = RseqCpu {
-        cpu_id_start: here,
-        cpu_id: here,
-    };
-    UserPtr::new(area).write(&cpus)?;
-    registered.set(Some((area, length, signature)));
-    Ok(())
+    task::rseq::register(&Current::get(), area, length, flags, signature)
 }
 
 const ARCH_SET_GS: u32 = 0x1001;

@@ -12,13 +12,20 @@ use cpu::CpuSet;
 use cpu::atomic::Ordering;
 use linux_raw_sys::{general, prctl as options};
 
-/// Runs `f` on the task that a call's pid means, 0 for the caller. EINVAL, ESRCH.
+/// Runs `f` on the task that a call's pid means, 0 for the caller. ESRCH.
 fn with_task<R>(pid: i32, f: impl FnOnce(&Task) -> Result<R>) -> Result<R> {
-    match u32::try_from(pid) {
-        Err(_) => Err(Errno::EINVAL),
-        Ok(0) => f(&Current::get()),
-        Ok(pid) => f(&*table::find(pid).ok_or(Errno::ESRCH)?),
+    match pid {
+        0 => f(&Current::get()),
+        _ => f(&*table::find(pid as u32).ok_or(Errno::ESRCH)?),
     }
+}
+
+/// As [`with_task`]; a negative pid is EINVAL.
+fn with_valid_task<R>(pid: i32, f: impl FnOnce(&Task) -> Result<R>) -> Result<R> {
+    if pid < 0 {
+        return Err(Errno::EINVAL);
+    }
+    with_task(pid, f)
 }
 
 /// Whether the caller may change how `task` is scheduled, or where: its own user's, or any with the privilege.
@@ -45,7 +52,7 @@ pub(super) fn sched_get_priority_min(policy: u32) -> Result<i32> {
 }
 
 pub(super) fn sched_getscheduler(pid: i32) -> Result<i32> {
-    with_task(pid, |task| {
+    with_valid_task(pid, |task| {
         let scheduling = task.scheduling().unpack();
         let reset = if scheduling.reset_on_fork {
             general::SCHED_RESET_ON_FORK
@@ -60,7 +67,7 @@ pub(super) fn sched_getparam(pid: i32, to: UserPtr<i32>) -> Result<()> {
     if to.is_null() {
         return Err(Errno::EINVAL);
     }
-    let priority = with_task(pid, |task| Ok(task.scheduling().unpack().priority))?;
+    let priority = with_valid_task(pid, |task| Ok(task.scheduling().unpack().priority))?;
     to.write(&priority.into())
 }
 
@@ -117,7 +124,7 @@ pub(super) fn sched_setparam(pid: i32, param: UserPtr<i32>) -> Result<()> {
 
 /// The length of a task's turns; 0 for one that has no end. Ours are counted in ticks.
 pub(super) fn sched_rr_get_interval(pid: i32, to: UserPtr<Timespec>) -> Result<()> {
-    let ticks = with_task(pid, |task| {
+    let ticks = with_valid_task(pid, |task| {
         Ok(task
             .scheduling()
             .slice(task.process.nice.load(Ordering::Relaxed) as i32))

@@ -273,7 +273,7 @@ calls! {
     __NR_renameat2 renameat2 = file::renameat2, (0 1 2 3 4) Partial("RENAME_WHITEOUT");
     __NR_getrandom getrandom = system::getrandom, (0 1 2) Full;
     __NR_statx statx = file::statx, (0 1 2 3 4) Full;
-    __NR_rseq rseq = process::rseq, (0 1 2 3) Partial("critical sections are not restarted");
+    __NR_rseq rseq = process::rseq, (0 1 2 3) Full;
     __NR_openat2 openat2 = file::openat2, (0 1 2 3) Partial("RESOLVE_*");
     __NR_faccessat2 faccessat2 = file::faccessat2, (0 1 2 3) Full;
     __NR_epoll_pwait2 epoll_pwait2 = file::epoll_pwait2, (0 1 2 3 4 5) Full;

@@ -5,7 +5,7 @@
 
 use super::signal::Signal;
 use super::task::{Lender, Pid, Private, Task};
-use super::{scheduler, table};
+use super::{scheduler, table, work};
 use crate::arch::{self, TrapFrame};
 use crate::mm::plain;
 use crate::mm::shared::Shared;
@@ -129,6 +129,7 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
     let cgroup = current.memcg.cgroup();
     let task = Task::try_new_child(tid, process, cgroup, enter, own, current.blocked.get(), fs_base)?;
     scheduler::inherit(&current, &task);
+    task.add_work(work::RSEQ); // it has not run on any CPU yet
     if thread {
         task.process.add_live();
     }

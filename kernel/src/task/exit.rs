@@ -2,8 +2,7 @@
 
 use super::futex::{self, Key};
 use super::signal::{self, Signal};
-use super::task::State;
-use super::{clock, family, robust, schedule, table, timers, wake_by_id};
+use super::{clock, family, robust, scheduler, table, timers, wake_by_id};
 use crate::mm::plain;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
@@ -75,9 +74,7 @@ pub fn exit_task() -> ! {
         timers::remove(current.process.pid, |_| true);
         family::end(&current.process);
     }
-    current.set_state(State::Ended);
-    schedule();
-    unreachable!("an ended task was run")
+    scheduler::end(&current)
 }
 
 /// Lets go of the running task's memory: for its end. Who shares it or has lent it is told.

@@ -13,7 +13,7 @@ use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
 use alloc::vec::Vec;
 use cpu::SpinLock;
-use cpu::atomic::{AtomicU32, Ordering};
+use cpu::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What a word is known by: the address space (its address) and the address, or 0 and the place in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,8 @@ pub struct Wait {
 }
 
 struct Waiter {
+    /// Rising in order of arrival.
+    ticket: u64,
     key: Key,
     set: u32,
     task: ipc::TaskId,
@@ -47,6 +49,8 @@ struct Waiter {
 
 /// The line, in order of arrival. Its memory is kept while there are waiters.
 static WAITERS: SpinLock<Vec<Waiter>> = SpinLock::new(19, Vec::new());
+/// The next waiter's ticket. Changed under the line's lock.
+static TICKET: AtomicU64 = AtomicU64::new(0);
 
 impl Key {
     /// The key of the word at `address`. EINVAL, EFAULT.
@@ -78,6 +82,7 @@ pub fn wait(current: &Current, wait: &Wait) -> Result<bool> {
         let mut waiters = WAITERS.lock();
         waiters.try_reserve(1)?;
         waiters.push(Waiter {
+            ticket: TICKET.fetch_add(1, Ordering::Relaxed),
             key,
             set: wait.set,
             task: current.id,
@@ -132,12 +137,12 @@ fn give_back(waiters: &mut Vec<Waiter>) {
     }
 }
 
-/// Takes the first waiter for `key` with a bit of `set` out of the line.
-fn first(key: Key, set: u32) -> Option<Waiter> {
+/// Takes the first waiter for `key` with a bit of `set` and a ticket below `end` out of the line.
+fn first(key: Key, set: u32, end: u64) -> Option<Waiter> {
     let mut waiters = WAITERS.lock();
     let at = waiters
         .iter()
-        .position(|waiter| waiter.key == key && waiter.set & set != 0)?;
+        .position(|waiter| waiter.key == key && waiter.set & set != 0 && waiter.ticket < end)?;
     let waiter = waiters.remove(at);
     give_back(&mut waiters);
     Some(waiter)
@@ -146,8 +151,10 @@ fn first(key: Key, set: u32) -> Option<Waiter> {
 /// Wakes at most `count` waiters for `key` with a bit of `set`, in the order in which they came: how many.
 pub fn wake(key: Key, count: u32, set: u32) -> u32 {
     let mut woken = 0;
+    // Who is woken may run at once, and wait again before this is done: that is another wait.
+    let end = TICKET.load(Ordering::Acquire);
     while woken < count {
-        let Some(waiter) = first(key, set) else { break };
+        let Some(waiter) = first(key, set, end) else { break };
         waiter.woken.store(1, Ordering::Release);
         wake_by_id(waiter.task);
         woken += 1;

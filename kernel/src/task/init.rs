@@ -36,7 +36,7 @@ pub fn run() {
         options.accounting,
         if options.msgcache { "on" } else { "off" },
         if options.user_cgroup { "user" } else { "root" },
-        cpu::possible(),
+        cpu::online().count(),
         arch::tsc::khz()
     );
     let before = accounts::Snapshot::take();

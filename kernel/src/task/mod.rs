@@ -3,7 +3,7 @@
 //! * [`task`]: a task and its private part. [`process`]: what tasks share. [`table`]: all of them by number.
 //! * [`scheduler`]: who runs, sleep and wake-up. [`policy`]: by which rules; [`balance`]: on which CPU. [`cpus`]: the
 //!   start of the CPUs. [`clock`]: time.
-//! * [`signal`], [`exit`]: how they end. [`credentials`]: who they act for.
+//! * [`rseq`]: where a thread runs, for its program. [`signal`], [`exit`]: how they end. [`credentials`]: who they act for.
 //! * [`init`]: the first task, which starts the program and ends the machine.
 //!
 //! **Lock order.** The table (5), then a process's locks (10 to 15), each taken alone; timers (90), run queues (91).
@@ -23,6 +23,7 @@ pub mod pending;
 pub mod policy;
 pub mod process;
 mod robust;
+pub mod rseq;
 pub mod scheduler;
 pub mod signal;
 pub mod stopping;
@@ -159,7 +160,12 @@ pub fn tick() {
 /// What is to be done before the running task goes to ring 3 with `frame`: a reschedule, signals.
 pub fn exit_to_user_work(frame: &mut TrapFrame) {
     let current = Current::get();
-    if current.take_work() & work::SIGNAL != 0 {
+    let work = current.take_work();
+    if work != 0 {
+        // First: a handler's frame holds the address at which the program goes on.
+        rseq::resume(&current, frame);
+    }
+    if work & work::SIGNAL != 0 {
         deliver::deliver(&current, frame);
     }
     if cpu::preempt::need_resched() {

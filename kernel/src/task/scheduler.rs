@@ -15,7 +15,7 @@
 
 use super::policy::Scheduling;
 use super::task::{State, Task};
-use super::{balance, clock, table};
+use super::{balance, clock, table, work};
 use crate::arch;
 use crate::arch::ipi;
 use crate::arch::once::BootCell;
@@ -110,6 +110,19 @@ pub(super) fn give_way() {
     choose(Leave::Preempted);
 }
 
+/// Leaves the running task, which has nothing any more, for ever.
+pub(super) fn end(current: &Current) -> ! {
+    // From here on to the switch: a task that has ended must not be preempted, which would queue it.
+    cpu::irq::disable();
+    {
+        // Under the lock: a waker that has seen it sleep does not make it runnable again.
+        let _queue = queue_of(current);
+        current.set_state(State::Ended);
+    }
+    choose(Leave::Sleep);
+    unreachable!("an ended task was run")
+}
+
 /// Called when preemption has become possible and was wanted. With interrupts off the wish stays, until the next
 /// chance: the end of a section, of an interrupt or of the system call.
 fn preempted() {
@@ -179,6 +192,10 @@ fn choose(how: Leave) {
             let aside = cpu::event::set_aside();
             tasks::switch(&current, next, moves, masked);
             cpu::event::put_back(aside);
+            // A voluntary switch is inside a call, where no restartable sequence is.
+            if how == Leave::Preempted || cpu::id() != here {
+                current.add_work(work::RSEQ);
+            }
         }
     });
 }

@@ -3,6 +3,7 @@
 use super::deliver::{AlternateStack, Restart};
 use super::policy::{Packed, Scheduling};
 use super::process::Process;
+use super::rseq;
 use super::signal::{Pending, Signal};
 use crate::arch::TrapFrame;
 use crate::arch::switch::Context;
@@ -37,6 +38,8 @@ pub enum State {
 pub mod work {
     /// A signal may be pending.
     pub const SIGNAL: u32 = 1;
+    /// The task was moved or preempted: its restartable sequence is to be looked at.
+    pub const RSEQ: u32 = 2;
 }
 
 /// What a new task runs.
@@ -122,8 +125,8 @@ pub struct Private {
     pub clear_child_tid: Cell<u64>,
     /// Head of the robust list and its size, as claimed.
     pub robust_list: Cell<(u64, usize)>,
-    /// Area, size and signature registered by rseq(2).
-    pub rseq: Cell<Option<(u64, u32, u32)>>,
+    /// What rseq(2) has registered.
+    pub rseq: Cell<Option<rseq::Area>>,
     /// The registers with which it enters its program first: a child's.
     pub first_frame: Cell<Option<TrapFrame>>,
     /// Where to write its own number first (`CLONE_CHILD_SETTID`).
