@@ -64,6 +64,11 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 impl Control {
+    /// How many CPUs ran, as `tollgate: boot` says.
+    pub fn cpus(&self) -> Option<u32> {
+        self.boot.as_ref()?.get("cpus")?.parse().ok()
+    }
+
     /// Reads all lines of the second serial line.
     pub fn parse(text: &str) -> Control {
         let mut control = Control::default();

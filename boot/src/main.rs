@@ -134,6 +134,10 @@ struct MachineOptions {
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
 
+    /// Fail where one of the virtual CPUs does not run, instead of going on with the others
+    #[arg(long)]
+    all_cpus: bool,
+
     /// Memory of the guest in MiB, at least 32
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     mem: u32,
@@ -339,7 +343,10 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     let mut all: Vec<(String, &[u8])> = vec![(guest_path, &program.image)];
     all.extend(files.iter().map(|(path, contents)| (path.clone(), contents.as_slice())));
     let fs = experiment::file_system(&guest.kernel, &argv, &all)?;
-    let cmdline = cmdline(accounting, msgcache, cgroup);
+    let mut cmdline = cmdline(accounting, msgcache, cgroup);
+    if exec.machine.all_cpus {
+        cmdline.push_str(" cpus=all");
+    }
     let load = Load {
         kernel: &guest.kernel,
         initramfs: &fs,
@@ -349,6 +356,11 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     let boot = qemu::boot(&machine, &load, dir.path(), Some(&mut stdout), &AtomicBool::new(false))?;
     drop(stdout);
     let boot = boot.in_order().with_context(|| path.clone())?;
+    if let Some(ran) = boot.control.cpus()
+        && ran < machine.cpus
+    {
+        eprintln!("tollgate: {ran} of {} CPUs ran: --log tells why", machine.cpus);
+    }
     if exec.log {
         for line in &boot.control.log {
             eprintln!("{line}");

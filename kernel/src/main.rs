@@ -58,7 +58,12 @@ fn boot(boot: &'static BootInfo) -> ! {
     };
     needed(syscall::start_mqueues(&system)); // the namespace of message queues
     report(boot);
-    if left_out > 0 {
+    if left_out > 0 && options.all_cpus {
+        refuse(format_args!(
+            "cpus=all: {left_out} more CPUs are listed than the {} that the kernel supports",
+            cpu::MAX_CPUS
+        ));
+    } else if left_out > 0 {
         warn!(
             "{left_out} more CPUs are listed than the {} that the kernel supports",
             cpu::MAX_CPUS
