@@ -138,7 +138,7 @@ fn under_every_model(program: &Program) {
                 Setting {
                     model,
                     msgcache,
-                    cgroup: Cgroup::User,
+                    ..Setting::DEFAULT
                 },
             );
         }

@@ -19,7 +19,7 @@ use x86_64::registers::model_specific::GsBase;
 use x86_64::{PhysAddr, VirtAddr};
 
 /// How long a processor has to arrive, in milliseconds.
-const PATIENCE_MS: u64 = 1000;
+const PATIENCE_MS: u64 = 2000;
 /// How long INIT takes on a real machine, in milliseconds.
 const INIT_MS: u64 = 10;
 
@@ -143,7 +143,7 @@ impl Trampoline {
     }
 
     /// Starts the processor of CPU `cpu` on the kernel stack with this top, which nobody else uses, ever, and waits until it
-    /// has come, which it says by [`cpu::local::set_online`].
+    /// has come, which it says by [`cpu::local::set_online`]. Interrupts are off at entry and on while it waits.
     pub fn start(&self, cpu: usize, stack_top: u64) -> Result<(), NotStarted> {
         START.root.store(paging::kernel_root().as_u64(), Ordering::Relaxed);
         START.stack.store(stack_top, Ordering::Relaxed);
@@ -176,14 +176,13 @@ impl Trampoline {
     }
 }
 
-/// Waits until `done`, at most `ms` milliseconds; whether it was.
+/// Waits until `done`, at most `ms` milliseconds; whether it was. Looks at each tick: the tick must be on. Interrupts are
+/// on meanwhile, and off afterwards.
 fn wait(ms: u64, done: impl Fn() -> bool) -> bool {
     let end = tsc::read() + ms * tsc::khz();
-    while tsc::read() < end {
-        if done() {
-            return true;
-        }
-        cpu::pause();
+    while tsc::read() < end && !done() {
+        super::idle();
+        cpu::irq::disable();
     }
     done()
 }
