@@ -9,10 +9,12 @@ use slab::AllocError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Error {
-    /// `EPERM`: a stranger unlinks in the sticky directory, or changes mode or owner.
+    /// `EPERM`: a stranger unlinks in the sticky directory, removes a queue, or changes mode, owner or limit.
     NotPermitted = 1,
     /// `ENOENT`: no such name, or an empty one.
     NoEntry = 2,
+    /// `E2BIG`: a message longer than the receiver's room.
+    TooBig = 7,
     /// `EAGAIN`: full or empty.
     WouldBlock = 11,
     /// `ENOMEM`: no memory for a queue, a name, a level or a waiter.
@@ -27,8 +29,12 @@ pub enum Error {
     Invalid = 22,
     /// `EMFILE`: the user's bytes in queues would pass `RLIMIT_MSGQUEUE`.
     UserLimit = 24,
-    /// `ENOSPC`: as many queues as `queues_max` allows.
+    /// `ENOSPC`: as many queues as `queues_max` or `msgmni` allows.
     NoSpace = 28,
+    /// `ENOMSG`: no message of the wanted type.
+    NoMessage = 42,
+    /// `EIDRM`: the queue was removed.
+    Removed = 43,
     /// `ENAMETOOLONG`: a name of more than 255 bytes.
     NameTooLong = 36,
     /// `EMSGSIZE`: a message longer, or a buffer shorter, than the queue's message size.
@@ -48,6 +54,9 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Error::NotPermitted => "operation not permitted",
             Error::NoEntry => "no such queue",
+            Error::TooBig => "the message is longer than the room for it",
+            Error::NoMessage => "no message of the wanted type",
+            Error::Removed => "the queue was removed",
             Error::WouldBlock => "the queue is full or empty",
             Error::NoMemory => "out of memory",
             Error::Access => "permission denied",

@@ -1,7 +1,7 @@
 //! Interprocess communication: message queues.
 //!
 //! **Purpose.** What the kernel's message-queue calls decide, without the kernel: names, limits, permissions, order,
-//! waiting lines, notification, and the memory of messages. POSIX queues are in [`mqueue`].
+//! waiting lines, notification, and the memory of messages. POSIX queues are in [`mqueue`], System V queues in [`sysv`].
 //!
 //! **How it works.** The mechanism decides, the kernel acts. Nothing here sleeps, touches user memory, prints or wakes
 //! anybody: an operation returns what happened, whom to wake ([`TaskId`]) and what else to do, and hands back what it
@@ -11,7 +11,8 @@
 //! * [`permission`]: mode and owners. [`users`]: the bytes of each user.
 //! * [`Ipc`]: what all queues of a machine share.
 //!
-//! **Lock order.** 30: a namespace's directory ([`mqueue::Namespace`]); 31: the users' bytes; 35: a queue. The allocator
+//! **Lock order.** 30: a namespace's directory ([`mqueue::Namespace`]) or ids ([`sysv::Namespace`]); 31: the users' bytes;
+//! 35: a queue. The allocator
 //! may be called with any of them held; users' memory is read and written with none.
 
 #![cfg_attr(target_os = "none", no_std)]
@@ -24,9 +25,11 @@ mod error;
 pub mod message;
 pub mod mqueue;
 pub mod permission;
+pub mod sysv;
 #[cfg(test)]
 mod tests;
 pub mod users;
+mod waiters;
 
 pub use cache::MessageCache;
 pub use error::Error;

@@ -13,6 +13,7 @@
 //! same account whoever frees it: slab keeps the owner with the object.
 
 use core::fmt;
+use core::ops::ControlFlow;
 use memcg::TaskMemcg;
 use slab::{AllocError, Fault, Fifo, Gfp, Object, PAGE_SIZE, Sink, Slab, Source};
 
@@ -222,6 +223,51 @@ impl Messages {
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Message> {
         self.0.pop().map(|object| Message { object })
+    }
+    /// Length and kind of the oldest.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> Option<(usize, i64)> {
+        self.0.front().map(|header| (header.label.length(), header.kind))
+    }
+    /// All, the oldest first.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().map(|object| object.kind)
+    }
+    /// Shows length and kind of each, the oldest first, until `f` breaks off; takes out the one it broke off at if it
+    /// says so.
+    pub(crate) fn take_where(&mut self, mut f: impl FnMut(usize, i64) -> ControlFlow<bool>) -> Option<Message> {
+        let object = self.0.take_where(|header| f(header.label.length(), header.kind))?;
+        Some(Message { object })
+    }
+    /// The one before which there are `index`.
+    pub(crate) fn nth(&self, index: usize) -> Option<Lent<'_>> {
+        self.0.iter().nth(index).map(Lent)
+    }
+}
+
+/// A message in a queue, looked at.
+pub(crate) struct Lent<'a>(&'a Object<Header>);
+
+impl Lent<'_> {
+    pub(crate) fn len(&self) -> usize {
+        self.0.label.length()
+    }
+    pub(crate) fn kind(&self) -> i64 {
+        self.0.kind
+    }
+    /// Overwrites the first bytes of `into` with its own.
+    ///
+    /// # Panics
+    /// When it is longer.
+    pub(crate) fn copy_into(&self, into: &mut Message) {
+        assert!(self.len() <= into.len(), "a copy of {} bytes into {into:?}", self.len());
+        let whole = "a slice gives all of its bytes";
+        let mut from = self.0.bytes_filled();
+        into.object.fill(0..from.len(), &mut from).expect(whole);
+        for (mut to, from) in into.object.segments.iter_mut().zip(self.0.segments.iter()) {
+            let mut from = from.bytes_filled();
+            to.fill(0..from.len(), &mut from).expect(whole);
+        }
     }
 }
 

@@ -21,6 +21,10 @@ pub struct Caller<'a> {
     pub cap_fowner: bool,
     /// `CAP_CHOWN`: may change owners.
     pub cap_chown: bool,
+    /// `CAP_IPC_OWNER`: modes of System V queues do not bind.
+    pub cap_ipc_owner: bool,
+    /// `CAP_SYS_ADMIN`: as if the owner of every System V queue.
+    pub cap_sys_admin: bool,
     /// `RLIMIT_MSGQUEUE`, bytes; `u64::MAX` for none.
     pub rlimit_msgqueue: u64,
 }
@@ -37,11 +41,13 @@ impl Caller<'_> {
             cap_dac_read_search: capable,
             cap_fowner: capable,
             cap_chown: capable,
+            cap_ipc_owner: capable,
+            cap_sys_admin: capable,
             rlimit_msgqueue,
         }
     }
 
-    fn in_group(&self, gid: u32) -> bool {
+    pub(crate) fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
 }

@@ -11,7 +11,7 @@ use crate::object::{Fault, Raw, Source};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ops::{Deref, Range};
+use core::ops::{ControlFlow, Deref, Range};
 use core::ptr::NonNull;
 
 /// A queue of [`Object`]s. Dropping it drops them one after the other, without recursion.
@@ -79,6 +79,37 @@ impl<H> Fifo<H> {
             self.first = raw.as_ref().next;
             Some(Object::from_raw(raw))
         }
+    }
+
+    /// Looks at the objects, the oldest first, until `f` breaks off; takes out the one it broke off at if it says so.
+    ///
+    /// O(n) for the n-th object.
+    pub fn take_where(&mut self, mut f: impl FnMut(&H) -> ControlFlow<bool>) -> Option<Object<H>> {
+        let mut before: Option<NonNull<Raw<H>>> = None;
+        let mut at = self.first;
+        while let Some(raw) = at {
+            // SAFETY: the queue's objects live as long as it is borrowed, and nobody else changes them.
+            let (header, next) = unsafe { (&raw.as_ref().header, raw.as_ref().next) };
+            match f(header) {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(false) => return None,
+                ControlFlow::Break(true) => {
+                    match before {
+                        // SAFETY: as above; `f`'s borrow has ended.
+                        Some(mut before) => unsafe { before.as_mut().next = next },
+                        None => self.first = next,
+                    }
+                    if let (None, Some(before)) = (next, before) {
+                        self.last = before;
+                    }
+                    // SAFETY: put there by into_raw; it has left the queue, once.
+                    return Some(unsafe { Object::from_raw(raw) });
+                }
+            }
+            before = at;
+            at = next;
+        }
+        None
     }
 
     /// The header of the oldest object.

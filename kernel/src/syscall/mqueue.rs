@@ -24,7 +24,7 @@ use linux_raw_sys::general;
 pub fn start(system: &task::System) -> core::result::Result<(), ipc::Error> {
     let ipc = ipc::Ipc::try_new(system.slab, system.options.msgcache)?;
     crate::fs::mqueue::start(ipc);
-    Ok(())
+    task::ipc_namespace::start(ipc)
 }
 
 impl From<ipc::Error> for Errno {

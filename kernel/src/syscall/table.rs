@@ -6,7 +6,7 @@
 
 use super::user::{Argument, Return};
 use super::{
-    clone, family, file, futex, identity, memory, mqueue, process, schedule, signal, system, time, timer, unknown,
+    clone, family, file, futex, identity, memory, mqueue, process, schedule, signal, system, sysv, time, timer, unknown,
 };
 use crate::arch::SyscallFn;
 use linux_raw_sys::general;
@@ -144,6 +144,10 @@ calls! {
     __NR_wait4 wait4 = family::wait4, (0 1 2 3) Full;
     __NR_kill kill = signal::kill, (0 1) Full;
     __NR_uname uname = system::uname, (0) Full;
+    __NR_msgget msgget = sysv::msgget, (0 1) Full;
+    __NR_msgsnd msgsnd = sysv::msgsnd, (0 1 2 3) Full;
+    __NR_msgrcv msgrcv = sysv::msgrcv, (0 1 2 3 4) Full;
+    __NR_msgctl msgctl = sysv::msgctl, (0 1 2) Full;
     __NR_fcntl fcntl = file::fcntl, (0 1 2) Partial("locks, owners, leases, seals");
     __NR_fsync fsync = file::fsync, (0) Full;
     __NR_fdatasync fdatasync = file::fsync, (0) Full;

@@ -66,7 +66,8 @@ pub(super) fn gettimeofday(to: UserPtr<Timeval>, zone: UserPtr<[i32; 2]>) -> Res
 }
 
 pub(super) fn time(to: UserPtr<i64>) -> Result<i64> {
-    let seconds = (clock::realtime() / clock::SECOND) as i64;
+    // As Linux: the time at the last tick, by which files and queues are stamped too.
+    let seconds = (clock::coarse() / clock::SECOND) as i64;
     if let Some(to) = to.optional() {
         to.write(&seconds)?;
     }

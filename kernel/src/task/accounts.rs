@@ -2,9 +2,10 @@
 //!
 //! Caches must hold as many objects as before the first program, and cgroups below the root no page. What the CPUs hold
 //! back (freelists, stocks) is given back first. Caches' copies (model `page`) are made for ever: what making them took
-//! is taken off the account when they are made ([`make_copies`]). Vectors of owners are not looked at: one belongs to a
+//! is taken off the account when they are made ([`make_copies`]); so are the tables of System V queues, which only grow. Vectors of owners are not looked at: one belongs to a
 //! slab page and lives as long as any object in it, also one that has always been there.
 
+use super::ipc_namespace::messages;
 use super::{cpus, memory, system};
 use crate::arch;
 use crate::control;
@@ -75,7 +76,11 @@ pub(super) fn make_copies() {
 }
 
 /// The caches' counts at one moment.
-pub(super) struct Snapshot(Vec<Line>);
+pub(super) struct Snapshot {
+    lines: Vec<Line>,
+    /// Blocks of System V queues' slots.
+    blocks: usize,
+}
 
 impl Snapshot {
     /// Now, when nobody else runs.
@@ -83,7 +88,10 @@ impl Snapshot {
         let mut kept = Vec::with_capacity(MAX_CACHES);
         settle();
         kept.extend(lines());
-        Snapshot(kept)
+        Snapshot {
+            lines: kept,
+            blocks: messages().slot_blocks().1,
+        }
     }
 }
 
@@ -103,9 +111,26 @@ fn unlink_queues() {
     }
 }
 
+/// Likewise those of System V.
+fn remove_queues() {
+    messages().remove_all(super::wake_by_id);
+}
+
+/// The objects that slots of System V queues have taken since `before`, kept as long as their namespace lives.
+fn permanent_slots(before: &Snapshot) -> ArrayVec<Line, 1> {
+    let (size, blocks) = messages().slot_blocks();
+    let class = |info: &CacheInfo| {
+        info.object_size == size && info.name.starts_with("kmalloc-") && !info.name.starts_with("kmalloc-cg-")
+    };
+    let class = system().slab.caches().find(class);
+    let line = |info: CacheInfo| (info.name, info.cgroup, (blocks - before.blocks) as i64);
+    class.map(line).into_iter().collect()
+}
+
 /// Gives back all that the CPUs hold back.
 fn settle() {
     unlink_queues();
+    remove_queues();
     make_copies();
     let slab = system().slab;
     cpus::on_each(|| slab.flush_this_cpu());
@@ -125,8 +150,9 @@ pub(super) fn report(before: Snapshot) -> bool {
     if system().slab.caches().count() > MAX_CACHES {
         log::warn!("more than {MAX_CACHES} caches: the rest is not checked");
     }
+    let slots = permanent_slots(&before);
     for line in lines().filter(|line| !line.0.starts_with(VECTORS)) {
-        let left = line.2 - amount(&before.0, line) - amount(&PERMANENT.lock().lines, line);
+        let left = line.2 - amount(&before.lines, line) - amount(&PERMANENT.lock().lines, line) - amount(&slots, line);
         if left != 0 {
             let of = line.1.map_or(0, KmemId::index);
             leak(format_args!("cache={} cgroup={of} objects={left:+}", line.0));

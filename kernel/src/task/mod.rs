@@ -4,6 +4,7 @@
 //! * [`scheduler`]: who runs, sleep and wake-up. [`policy`]: by which rules; [`balance`]: on which CPU. [`cpus`]: the
 //!   start of the CPUs. [`clock`]: time.
 //! * [`rseq`]: where a thread runs, for its program. [`signal`], [`exit`]: how they end. [`credentials`]: who they act for.
+//! * [`ipc_namespace`]: the queues that they can reach.
 //! * [`init`]: the first task, which starts the program and ends the machine.
 //!
 //! **Lock order.** The table (5), then a process's locks (10 to 15), each taken alone; timers (90), run queues (91).
@@ -19,6 +20,7 @@ pub mod exit;
 pub mod family;
 pub mod futex;
 mod init;
+pub mod ipc_namespace;
 pub mod pending;
 pub mod policy;
 pub mod process;

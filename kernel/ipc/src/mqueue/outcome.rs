@@ -1,8 +1,8 @@
 //! What the operations of a queue tell the kernel: what happened, whom to wake, what comes back.
 
 use super::notify::Registered;
-use super::waiters::Ticket;
 use crate::message::Message;
+use crate::waiters::Ticket;
 use crate::{Error, TaskId};
 use core::fmt;
 

@@ -23,13 +23,13 @@
 //! place in a line; messages are allocated, filled, copied out and freed outside.
 
 use super::attributes::Attributes;
-use super::levels::Levels;
+use super::levels::{Levels, Node};
 use super::notify::{How, Registered, Registration};
 use super::outcome::{Ended, NotSent, Received, Receiving, Sending, Sent, Status};
-use super::waiters::{Place, Side, Ticket, Waiter, Waiters};
 use crate::message::{Blank, Message};
 use crate::permission::{Caller, Owner};
 use crate::users::Charge;
+use crate::waiters::{Side, Ticket, Waiter, Waiters};
 use crate::{Error, Ipc, MessageCache, TaskId};
 use core::fmt;
 use cpu::SpinLock;
@@ -63,13 +63,25 @@ struct State {
     count: u32,
     /// Bytes of data in them.
     bytes: u64,
-    waiters: Waiters,
+    waiters: Waiters<Place>,
     registration: Option<Registered>,
     /// Tasks that poll the queue.
     pollers: u32,
     owner: Owner,
     /// Whether a name leads to it.
     linked: bool,
+}
+
+/// What a waiter's place holds.
+enum Place {
+    /// A receiver waits.
+    Receiving,
+    /// A sender waits with its message and with the node that the message may need.
+    Sending(Message, Option<Node>),
+    /// A receiver was served: its message.
+    Delivered(Message),
+    /// A sender was served: its message is in the queue.
+    Sent,
 }
 
 impl Queue {
@@ -217,7 +229,7 @@ impl Queue {
     /// Ends a wait, served or not.
     pub fn end_wait(&self, ticket: Ticket) -> Ended {
         let mut state = self.state.lock();
-        match state.waiters.leave(ticket) {
+        match state.waiters.leave(ticket).0 {
             Place::Delivered(message) => Ended::Received(message),
             Place::Sent => Ended::Sent,
             Place::Receiving => Ended::GivenUp(None),
@@ -227,7 +239,6 @@ impl Queue {
                 }
                 Ended::GivenUp(Some(message))
             }
-            Place::Free => unreachable!("a ticket's place is in use"),
         }
     }
 

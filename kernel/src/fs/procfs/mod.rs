@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 /// The subject of what is about no process.
 const NOBODY: Pid = 0;
 
-static TOP: [Item; 18] = [
+static TOP: [Item; 19] = [
     link("self", |_| Ok(Target::Path(decimal(Current::get().process.pid)?))),
     link("thread-self", |_| {
         let current = Current::get();
@@ -46,6 +46,7 @@ static TOP: [Item; 18] = [
     text("swaps", system::swaps),
     text("vmstat", system::vmstat),
     directory("sys", &settings::SYS),
+    directory("sysvipc", &system::SYSVIPC),
     directory("tollgate", &system::TOLLGATE),
 ];
 

@@ -6,7 +6,9 @@ use crate::fs::text::Text;
 use crate::put;
 use crate::syscall::errno::{Errno, Result};
 use crate::syscall::system::{MACHINE, RELEASE, VERSION};
+use crate::task::ipc_namespace::messages;
 use ipc::mqueue::Limit;
+use ipc::sysv;
 
 fn show(out: &mut Text, limit: Limit) {
     put!(out, "{}\n", namespace().limits().get(limit) as i32);
@@ -35,6 +37,21 @@ static MQUEUE: [Item; 5] = [
     limit!(QueuesMax),
 ];
 
+macro_rules! messages_limit {
+    ($limit:ident) => {
+        setting(
+            sysv::Limit::$limit.name(),
+            |out| put!(out, "{}\n", messages().limits().get(sysv::Limit::$limit) as i32),
+            |bytes| {
+                let limits = messages().limits();
+                limits
+                    .set(sysv::Limit::$limit, number(bytes)?)
+                    .map_err(|_| Errno::EINVAL)
+            },
+        )
+    };
+}
+
 macro_rules! constant {
     ($name:literal, $($value:tt)*) => {
         text($name, |out, _| {
@@ -51,7 +68,11 @@ static FS: [Item; 4] = [
     constant!("pipe-max-size", "{}\n", 1 << 20),
 ];
 static RANDOM: [Item; 1] = [constant!("entropy_avail", "256\n")];
-static KERNEL: [Item; 10] = [
+static KERNEL: [Item; 14] = [
+    messages_limit!(MsgMax),
+    messages_limit!(MsgMnb),
+    messages_limit!(MsgMni),
+    messages_limit!(NextId),
     constant!("ostype", "Linux\n"),
     constant!("osrelease", "{RELEASE}\n"),
     constant!("version", "{VERSION}\n"),

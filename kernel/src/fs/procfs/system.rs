@@ -11,6 +11,7 @@ use crate::put;
 use crate::syscall::errno::Result;
 use crate::syscall::system::{MACHINE, RELEASE, VERSION};
 use crate::task::clock::{self, SECOND};
+use crate::task::ipc_namespace::messages;
 use crate::task::{Pid, system, table};
 
 pub static TOLLGATE: [Item; 2] = [
@@ -24,6 +25,42 @@ pub static TOLLGATE: [Item; 2] = [
         Ok(())
     }),
 ];
+
+pub static SYSVIPC: [Item; 1] = [text("msg", sysvipc_msg)];
+
+/// The System V queues of the reader's namespace, by index (sysvipc(7)).
+fn sysvipc_msg(out: &mut Text, _: Pid) -> Result<()> {
+    put!(
+        out,
+        "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n"
+    );
+    let queues = messages();
+    for index in 0..=queues.info().highest_index {
+        let Ok(status) = queues.status_at(None, index) else {
+            continue;
+        };
+        let owner = status.ownership;
+        put!(
+            out,
+            "{:>10} {:>10}  {:>4o}  {:>10} {:>10} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>10} {:>10} {:>10}\n",
+            status.key,
+            status.id,
+            owner.mode,
+            status.bytes,
+            status.messages,
+            status.sender,
+            status.receiver,
+            owner.uid,
+            owner.gid,
+            owner.cuid,
+            owner.cgid,
+            status.sent / SECOND,
+            status.received / SECOND,
+            status.changed / SECOND
+        );
+    }
+    Ok(())
+}
 
 pub fn meminfo(out: &mut Text, _: Pid) -> Result<()> {
     let frames::Count { free, total } = frames::count();
