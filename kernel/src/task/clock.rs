@@ -22,6 +22,7 @@ pub fn start() {
     BASE.store(tsc::read(), Ordering::Relaxed);
     MULTIPLIER.store((1_000_000 << SHIFT) / tsc::khz().max(1), Ordering::Relaxed);
     EPOCH.store(rtc::read() * SECOND, Ordering::Relaxed);
+    tick();
 }
 
 /// Nanoseconds since boot (CLOCK_MONOTONIC).

@@ -9,6 +9,7 @@ mod names;
 mod notify;
 mod property;
 mod queue;
+mod sysv;
 
 use crate::message::MAX_INLINE;
 use crate::mqueue::{Claim, Create, Namespace, Open, Queue, Received, Sent};

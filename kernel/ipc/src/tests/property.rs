@@ -454,7 +454,7 @@ fn does_any_history_go_as_the_simple_model_says() {
 }
 
 /// The same histories every time, others for each model.
-fn rng(model: &str) -> proptest::test_runner::TestRng {
+pub(super) fn rng(model: &str) -> proptest::test_runner::TestRng {
     let mut seed = [7; 32];
     seed[..model.len()].copy_from_slice(model.as_bytes());
     proptest::test_runner::TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &seed)

@@ -1,0 +1,71 @@
+//! System V message queues: C programs of programs/, linked with the C library as they come.
+
+use tests::{Program, questions};
+
+questions! {
+    /// System V queues: keys and ids.
+    msg_get = Program::new("msg_get");
+    does_a_key_lead_to_one_queue
+    is_every_private_queue_a_new_one
+    may_a_key_be_any_number_but_zero
+    does_a_stale_id_stay_stale
+    what_is_a_new_queue_like
+    is_the_number_of_queues_bounded
+    may_the_next_id_be_chosen
+    who_may_find_a_queue
+}
+
+questions! {
+    /// System V queues: sending without waiting.
+    msg_send = Program::new("msg_send");
+    what_types_are_there
+    how_long_may_a_message_be
+    is_a_queue_full_of_bytes
+    is_a_queue_full_of_messages
+    in_which_order_are_faults_found
+    who_may_send
+    does_the_queue_keep_its_own_copy
+    are_times_and_senders_noted
+}
+
+questions! {
+    /// System V queues: receiving without waiting.
+    msg_receive = Program::new("msg_receive");
+    is_the_oldest_message_taken_whatever_its_type
+    is_a_type_chosen_and_avoided
+    is_the_lowest_type_up_to_a_bound_chosen
+    is_a_message_without_room_left_or_cut
+    in_which_order_are_receivers_faults_found
+    who_may_receive
+    does_a_copy_leave_the_message
+    what_copies_are_refused
+}
+
+questions! {
+    /// System V queues: looking, changing, removing.
+    msg_control = Program::new("msg_control");
+    what_commands_and_ids_are_refused
+    in_which_order_are_controls_faults_found
+    are_the_limits_told
+    are_the_totals_those_of_all_queues
+    is_a_queue_found_by_its_index
+    what_can_be_changed
+    who_may_change_and_remove
+    does_proc_tell_of_every_queue
+}
+
+questions! {
+    /// System V queues: waiting.
+    msg_wait = Program::new("msg_wait");
+    does_a_message_go_to_the_first_receiver_that_wants_it
+    is_a_message_handed_over_noted_as_received
+    is_a_waiting_receiver_without_room_told
+    is_a_waiting_senders_message_let_in
+    does_a_long_message_wait_while_short_ones_pass
+    does_removal_wake_everybody
+    does_more_room_let_waiting_senders_in
+    does_a_lost_right_end_a_wait
+    does_a_handler_end_a_wait_for_good
+    does_a_stop_not_end_a_wait
+    does_a_killed_waiter_leave_its_place
+}
