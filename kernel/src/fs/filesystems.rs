@@ -199,6 +199,16 @@ pub fn nameless(kind: Kind, mode: u32, credentials: &Credentials) -> Result<Plac
     Ok(Place { mount, node })
 }
 
+/// A place for a node without a name, with this inode number, that everybody may look at.
+pub fn nameless_numbered(kind: Kind, mode: u32, ino: u64) -> Result<Place> {
+    let mount = NAMELESS
+        .get()
+        .and_then(|cell| cell.lock().clone())
+        .ok_or(Errno::ENOENT)?;
+    let node = Node::numbered(&mount.fs, ino, kind, Attributes::new(mode, 0, 0))?;
+    Ok(Place { mount, node })
+}
+
 fn make_directory(parent: &Shared<Node>, name: &[u8], permissions: u32) -> Result<Shared<Node>> {
     let attributes = Attributes::new(DIRECTORY | permissions, 0, 0);
     put(parent, name, Kind::Directory(Directory::new()), attributes)

@@ -10,32 +10,26 @@ use super::file::{Object, Status, UserBuffer};
 use super::node::{Attributes, DIRECTORY, Dynamic, Each, FileSystem, Kind, Listed, Node, REGULAR, TYPE_MASK};
 use super::path::Name;
 use super::wait::WaitQueue;
-use crate::arch::once::BootCell;
 use crate::mm::shared::Shared;
 use crate::mm::shared::try_box;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock;
+use crate::task::ipc_namespace::queues;
 use arrayvec::ArrayString;
 use cpu::atomic::{AtomicU32, Ordering};
-use ipc::mqueue::{Create, Namespace, Open, Queue, QueueRef};
+use ipc::mqueue::{Create, Namespace, NamespaceRef, Open, Queue, QueueRef};
 use ipc::{Access, Caller};
 use linux_raw_sys::general;
 
 /// Bytes of the status line, as fstat tells (`FILENT_SIZE`).
 pub const STATUS_SIZE: u64 = 80;
 
-/// The queues of the one namespace there is.
-static NAMESPACE: BootCell<Namespace<Shared<Queue>>> = BootCell::new();
+/// The POSIX queues of an IPC namespace.
+pub type Queues = Namespace<Shared<Queue>>;
 
-/// Makes the namespace. Once, at boot.
-pub fn start(ipc: &'static ipc::Ipc) {
-    NAMESPACE.set(Namespace::new(ipc));
-}
-
-/// The namespace of the running task.
-pub fn namespace() -> &'static Namespace<Shared<Queue>> {
-    NAMESPACE.get().expect("the namespace is made at boot")
+impl NamespaceRef for Shared<Queues> {
+    type Queue = Shared<Queue>;
 }
 
 impl QueueRef for Shared<Queue> {
@@ -71,11 +65,11 @@ pub fn caller(current: &Current) -> Caller<'static> {
 }
 
 /// A hold on a queue, as what a file is.
-pub struct QueueFile(Open<Shared<Queue>>);
+pub struct QueueFile(Open<Shared<Queues>>);
 
 impl QueueFile {
     /// Of an open queue.
-    pub fn new(open: Open<Shared<Queue>>) -> QueueFile {
+    pub fn new(open: Open<Shared<Queues>>) -> QueueFile {
         QueueFile(open)
     }
 
@@ -156,23 +150,23 @@ fn status_of(queue: &Queue) -> Status {
     }
 }
 
-/// The root of the mqueue file system.
-struct Root;
+/// The root of the mqueue file system, which shows the queues of the namespace that its mounter had.
+struct Root(Shared<Queues>);
 
 /// A queue's name in it. It holds the queue without any right.
 struct Named {
     name: Name,
-    open: Open<Shared<Queue>>,
+    open: Open<Shared<Queues>>,
 }
 
 /// The root of an instance of the file system.
 pub fn root(fs: &Shared<FileSystem>) -> Result<Shared<Node>> {
     let attributes = Attributes::new(DIRECTORY | general::S_ISVTX | 0o777, 0, 0);
-    Node::try_new(fs, Kind::Dynamic(try_box(Root)?), attributes)
+    Node::try_new(fs, Kind::Dynamic(try_box(Root(queues()))?), attributes)
 }
 
 impl Root {
-    fn node(&self, this: &Node, name: &[u8], open: Open<Shared<Queue>>) -> Result<Shared<Node>> {
+    fn node(&self, this: &Node, name: &[u8], open: Open<Shared<Queues>>) -> Result<Shared<Node>> {
         let status = status_of(&open);
         let attributes = Attributes {
             links: status.links,
@@ -189,7 +183,7 @@ impl Root {
 
 impl Dynamic for Root {
     fn lookup(&self, this: &Shared<Node>, name: &[u8]) -> Result<Option<Shared<Node>>> {
-        match namespace().find(name) {
+        match self.0.find(name) {
             Ok(open) => Ok(Some(self.node(this, name, open)?)),
             Err(ipc::Error::NoEntry) => Ok(None),
             Err(error) => Err(error.into()),
@@ -199,7 +193,7 @@ impl Dynamic for Root {
     fn list(&self, _this: &Node, from: u64, each: &mut Each) -> Result<()> {
         // Positions count names: with deletions in between some may be passed over, as on Linux.
         let mut at = 2;
-        namespace().list(None, |name, queue| {
+        self.0.list(None, |name, queue| {
             at += 1;
             at <= from
                 || each(Listed {
@@ -221,7 +215,9 @@ impl Dynamic for Root {
             mode: (mode & 0o7777) as u16,
             attributes: None,
         };
-        let open = namespace().open(&caller(&Current::get()), name, Some(Access::READ), Some(create))?;
+        let open = self
+            .0
+            .open(&caller(&Current::get()), name, Some(Access::READ), Some(create))?;
         open.touch(clock::realtime());
         self.node(this, name, open)
     }
@@ -230,7 +226,7 @@ impl Dynamic for Root {
         if directory {
             return Err(Errno::ENOTDIR);
         }
-        Ok(namespace().unlink(&caller(&Current::get()), name)?)
+        Ok(self.0.unlink(&caller(&Current::get()), name)?)
     }
 }
 
@@ -238,7 +234,10 @@ impl Dynamic for Named {
     fn open(&self, flags: u32) -> Result<Option<Object>> {
         // A hold of its own, found anew: in between the name may have gone to another queue.
         let access = Access::from_flags(flags);
-        let open = namespace().open(&caller(&Current::get()), &self.name, access, None)?;
+        let open = self
+            .open
+            .namespace()
+            .open(&caller(&Current::get()), &self.name, access, None)?;
         if open.number() != self.open.number() {
             return Err(Errno::ENOENT);
         }

@@ -19,6 +19,7 @@ use crate::mm::shared::Shared;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock;
 use crate::task::credentials::Credentials;
+use crate::task::ipc_namespace::IpcNamespace;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cpu::SpinLock;
@@ -170,6 +171,10 @@ pub enum Target {
 
 /// What a file system makes up. What a node cannot do is refused as Linux's procfs refuses it.
 pub trait Dynamic: Send + Sync {
+    /// The IPC namespace that it leads to.
+    fn ipc_namespace(&self) -> Option<&Shared<IpcNamespace>> {
+        None
+    }
     /// The node of a name in this directory, which is `this`.
     fn lookup(&self, _this: &Shared<Node>, _name: &[u8]) -> Result<Option<Shared<Node>>> {
         Err(Errno::ENOTDIR)

@@ -3,7 +3,7 @@
 //! * [`table`]: which there are.
 //! * [`user`]: arguments; user addresses are claims until a copy has succeeded. [`errno`]: error numbers.
 //! * One file a family: [`clone`], [`family`], [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`],
-//!   [`identity`], [`schedule`], [`timer`], [`sysv`].
+//!   [`identity`], [`schedule`], [`timer`], [`sysv`], [`namespace`].
 //!
 //! A call's function checks its arguments in Linux's order, asks the part of the kernel that knows, and copies results
 //! out. It holds no lock when it touches user memory.
@@ -19,6 +19,7 @@ mod futex;
 mod identity;
 mod memory;
 mod mqueue;
+mod namespace;
 mod process;
 mod schedule;
 mod signal;

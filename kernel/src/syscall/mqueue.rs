@@ -10,20 +10,20 @@ use super::file::install;
 use super::user::UserPtr;
 use crate::fs::file::{File, Object, Timespec};
 use crate::fs::files::{self, lookup};
-use crate::fs::mqueue::{QueueFile, caller, namespace, somebody_polls, wake_pollers};
+use crate::fs::mqueue::{QueueFile, caller, somebody_polls, wake_pollers};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
+use crate::task::ipc_namespace::queues;
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use cpu::atomic::Ordering;
-use ipc::mqueue::{Claim, Create, Ended, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
+use ipc::mqueue::{Claim, Create, Ended, NamespaceRef, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
 use ipc::{Access, Message};
 use linux_raw_sys::general;
 
 /// Makes the machine's queues. Once, at boot.
 pub fn start(system: &task::System) -> core::result::Result<(), ipc::Error> {
     let ipc = ipc::Ipc::try_new(system.slab, system.options.msgcache)?;
-    crate::fs::mqueue::start(ipc);
     task::ipc_namespace::start(ipc)
 }
 
@@ -69,7 +69,7 @@ pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: User
         mode: (mode & 0o7777 & !current.process.umask.load(Ordering::Relaxed)) as u16,
         attributes: claim,
     });
-    let open = namespace().open(&caller(&current), &name, Access::from_flags(flags), create)?;
+    let open = queues().open(&caller(&current), &name, Access::from_flags(flags), create)?;
     open.touch(clock::realtime());
     let file = File::try_new(Object::Queue(QueueFile::new(open)), flags)?;
     install(&current, file, 0, true)
@@ -77,7 +77,7 @@ pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: User
 
 pub(super) fn mq_unlink(name: UserPtr<u8>) -> Result<()> {
     let name = name.read_path(false)?;
-    Ok(namespace().unlink(&caller(&Current::get()), &name)?)
+    Ok(queues().unlink(&caller(&Current::get()), &name)?)
 }
 
 /// The queue of a file; EBADF for any other file.

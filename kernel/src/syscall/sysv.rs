@@ -10,7 +10,7 @@ use super::errno::{Errno, Result};
 use super::user::UserPtr;
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
-use crate::task::ipc_namespace::messages;
+use crate::task::ipc_namespace;
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use ipc::sysv::{
@@ -121,7 +121,10 @@ fn wake_all(queues: &Namespace, mut served: Wake) {
 
 pub(super) fn msgget(key: i32, flags: u32) -> Result<i32> {
     let current = Current::get();
-    Ok(messages().get(&caller(&current), &current.memcg, key, flags, clock::coarse())?)
+    ipc_namespace::with(&current, |namespace| {
+        let queues = &namespace.messages;
+        Ok(queues.get(&caller(&current), &current.memcg, key, flags, clock::coarse())?)
+    })
 }
 
 /// A message of `length` bytes that the running task pays for, filled from the program's memory.
@@ -133,19 +136,33 @@ fn load(current: &Current, from: u64, length: usize) -> Result<Message> {
 
 pub(super) fn msgsnd(id: i32, buffer: u64, length: usize, flags: u32) -> Result<()> {
     let kind = UserPtr::<i64>::new(buffer).read()?;
-    let queues = messages();
+    let current = Current::get();
+    ipc_namespace::with(&current, |namespace| {
+        send(&current, &namespace.messages, id, kind, buffer, length, flags)
+    })
+}
+
+#[inline(always)]
+fn send(
+    current: &Current,
+    queues: &Namespace,
+    id: i32,
+    kind: i64,
+    buffer: u64,
+    length: usize,
+    flags: u32,
+) -> Result<()> {
     if length > queues.limits().get(Limit::MsgMax) as usize || id < 0 || kind < 1 {
         return Err(Errno::EINVAL);
     }
-    let current = Current::get();
-    let message = load(&current, buffer.wrapping_add(TYPE), length)?;
-    match queues.send(&caller(&current), &actor(&current), id, kind, message) {
+    let message = load(current, buffer.wrapping_add(TYPE), length)?;
+    match queues.send(&caller(current), &actor(current), id, kind, message) {
         Ok(served) => {
             wake(queues, served);
             Ok(())
         }
         Err(refused) if refused.reason == ipc::Error::WouldBlock && flags & IPC_NOWAIT == 0 => {
-            send_when_possible(&current, queues, id, kind, refused.message)
+            send_when_possible(current, queues, id, kind, refused.message)
         }
         Err(refused) => Err(refused.reason.into()),
     }
@@ -198,20 +215,34 @@ pub(super) fn msgrcv(id: i32, buffer: u64, room: usize, kind: i64, flags: u32) -
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    let queues = messages();
+    ipc_namespace::with(&current, |namespace| {
+        receive(&current, &namespace.messages, id, buffer, room, kind, flags)
+    })
+}
+
+#[inline(always)]
+fn receive(
+    current: &Current,
+    queues: &Namespace,
+    id: i32,
+    buffer: u64,
+    room: usize,
+    kind: i64,
+    flags: u32,
+) -> Result<usize> {
     if flags & MSG_COPY != 0 {
-        return copy(&current, queues, id, buffer, room, kind, flags);
+        return copy(current, queues, id, buffer, room, kind, flags);
     }
     let selector = Selector::new(kind, flags & MSG_EXCEPT != 0);
     // With MSG_NOERROR what is too long is cut.
     let takes = if flags & MSG_NOERROR != 0 { usize::MAX } else { room };
-    let message = match queues.receive(&caller(&current), &actor(&current), id, selector, takes) {
+    let message = match queues.receive(&caller(current), &actor(current), id, selector, takes) {
         Ok(received) => {
             wake(queues, received.wake);
             received.message
         }
         Err(ipc::Error::NoMessage) if flags & IPC_NOWAIT == 0 => {
-            receive_when_possible(&current, queues, id, selector, takes)?
+            receive_when_possible(current, queues, id, selector, takes)?
         }
         Err(refused) => return Err(refused.into()),
     };
@@ -285,7 +316,12 @@ pub(super) fn msgctl(id: i32, command: i32, buffer: UserPtr<QueueStatus>) -> Res
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    let (queues, caller) = (messages(), caller(&current));
+    ipc_namespace::with(&current, |namespace| {
+        control(&namespace.messages, &caller(&current), id, command, buffer)
+    })
+}
+
+fn control(queues: &Namespace, caller: &Caller, id: i32, command: i32, buffer: UserPtr<QueueStatus>) -> Result<i32> {
     match command {
         IPC_INFO | MSG_INFO => {
             let (info, highest_index) = info(queues, command == MSG_INFO);
@@ -293,11 +329,11 @@ pub(super) fn msgctl(id: i32, command: i32, buffer: UserPtr<QueueStatus>) -> Res
             Ok(highest_index as i32)
         }
         IPC_STAT => {
-            buffer.write(&told(&queues.status(&caller, id)?))?;
+            buffer.write(&told(&queues.status(caller, id)?))?;
             Ok(0)
         }
         MSG_STAT | MSG_STAT_ANY => {
-            let status = queues.status_at((command == MSG_STAT).then_some(&caller), id as u32)?;
+            let status = queues.status_at((command == MSG_STAT).then_some(caller), id as u32)?;
             buffer.write(&told(&status))?;
             Ok(status.id)
         }
@@ -309,11 +345,11 @@ pub(super) fn msgctl(id: i32, command: i32, buffer: UserPtr<QueueStatus>) -> Res
                 mode: wanted.mode,
                 max_bytes: wanted.max_bytes,
             };
-            wake(queues, queues.change(&caller, id, &change, clock::coarse())?);
+            wake(queues, queues.change(caller, id, &change, clock::coarse())?);
             Ok(0)
         }
         IPC_RMID => {
-            wake(queues, queues.remove(&caller, id)?);
+            wake(queues, queues.remove(caller, id)?);
             Ok(0)
         }
         _ => Err(Errno::EINVAL),

@@ -6,7 +6,8 @@
 
 use super::user::{Argument, Return};
 use super::{
-    clone, family, file, futex, identity, memory, mqueue, process, schedule, signal, system, sysv, time, timer, unknown,
+    clone, family, file, futex, identity, memory, mqueue, namespace, process, schedule, signal, system, sysv, time,
+    timer, unknown,
 };
 use crate::arch::SyscallFn;
 use linux_raw_sys::general;
@@ -98,7 +99,7 @@ use Completeness::{Full, Partial};
 calls! {
     all registers {
     __NR_rt_sigreturn rt_sigreturn = clone::rt_sigreturn, Full;
-    __NR_clone clone = clone::clone, Partial("namespaces; handlers shared between processes; pidfds");
+    __NR_clone clone = clone::clone, Partial("namespaces but those for IPC; handlers shared between processes; pidfds");
     __NR_fork fork = clone::fork, Full;
     __NR_vfork vfork = clone::vfork, Full;
     __NR_execve execve = clone::execve, Partial("dynamic programs; a thread that is not the first keeps its number");
@@ -260,6 +261,7 @@ calls! {
     __NR_faccessat faccessat = file::faccessat, (0 1 2) Full;
     __NR_pselect6 pselect6 = file::pselect6, (0 1 2 3 4 5) Full;
     __NR_ppoll ppoll = file::ppoll, (0 1 2 3 4) Full;
+    __NR_unshare unshare = namespace::unshare, (0) Partial("namespaces but those for IPC; CLONE_FS where there are several threads");
     __NR_set_robust_list set_robust_list = process::set_robust_list, (0 1) Full;
     __NR_utimensat utimensat = file::utimensat, (0 1 2 3) Full;
     __NR_epoll_pwait epoll_pwait = file::epoll_pwait, (0 1 2 3 4 5) Full;
@@ -273,6 +275,7 @@ calls! {
     __NR_preadv preadv = file::preadv, (0 1 2 3) Full;
     __NR_pwritev pwritev = file::pwritev, (0 1 2 3) Full;
     __NR_prlimit64 prlimit64 = process::prlimit64, (0 1 2 3) Partial("other processes");
+    __NR_setns setns = namespace::setns, (0 1) Partial("namespaces but those for IPC; pidfds");
     __NR_getcpu getcpu = process::getcpu, (0 1) Full;
     __NR_renameat2 renameat2 = file::renameat2, (0 1 2 3 4) Partial("RENAME_WHITEOUT");
     __NR_getrandom getrandom = system::getrandom, (0 1 2) Full;

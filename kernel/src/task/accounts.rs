@@ -5,11 +5,10 @@
 //! is taken off the account when they are made ([`make_copies`]); so are the tables of System V queues, which only grow. Vectors of owners are not looked at: one belongs to a
 //! slab page and lives as long as any object in it, also one that has always been there.
 
-use super::ipc_namespace::messages;
+use super::ipc_namespace;
 use super::{cpus, memory, system};
 use crate::arch;
 use crate::control;
-use crate::fs::mqueue::namespace;
 use crate::syscall::table;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
@@ -90,7 +89,7 @@ impl Snapshot {
         kept.extend(lines());
         Snapshot {
             lines: kept,
-            blocks: messages().slot_blocks().1,
+            blocks: ipc_namespace::first().messages.slot_blocks().1,
         }
     }
 }
@@ -100,12 +99,12 @@ fn unlink_queues() {
     let root = ipc::Caller::new(0, 0, true, u64::MAX);
     loop {
         let mut first = None;
-        namespace().list(None, |name, _| {
+        ipc_namespace::first().queues.list(None, |name, _| {
             first = ArrayVec::<u8, MAX_NAME>::try_from(name).ok();
             false
         });
         let Some(name) = first else { return };
-        if namespace().unlink(&root, &name).is_err() {
+        if ipc_namespace::first().queues.unlink(&root, &name).is_err() {
             return;
         }
     }
@@ -113,12 +112,12 @@ fn unlink_queues() {
 
 /// Likewise those of System V.
 fn remove_queues() {
-    messages().remove_all(super::wake_by_id);
+    ipc_namespace::first().messages.remove_all(super::wake_by_id);
 }
 
 /// The objects that slots of System V queues have taken since `before`, kept as long as their namespace lives.
 fn permanent_slots(before: &Snapshot) -> ArrayVec<Line, 1> {
-    let (size, blocks) = messages().slot_blocks();
+    let (size, blocks) = ipc_namespace::first().messages.slot_blocks();
     let class = |info: &CacheInfo| {
         info.object_size == size && info.name.starts_with("kmalloc-") && !info.name.starts_with("kmalloc-cg-")
     };

@@ -5,7 +5,7 @@
 
 use super::signal::Signal;
 use super::task::{Lender, Pid, Private, Task};
-use super::{scheduler, table, work};
+use super::{ipc_namespace, scheduler, table, work};
 use crate::arch::{self, TrapFrame};
 use crate::mm::plain;
 use crate::mm::shared::Shared;
@@ -42,7 +42,6 @@ impl Request {
         const NAMESPACES: u64 = (general::CLONE_NEWNS
             | general::CLONE_NEWCGROUP
             | general::CLONE_NEWUTS
-            | general::CLONE_NEWIPC
             | general::CLONE_NEWUSER
             | general::CLONE_NEWPID
             | general::CLONE_NEWNET) as u64;
@@ -50,6 +49,14 @@ impl Request {
         let signals_without_memory = self.has(general::CLONE_SIGHAND) && !self.has(general::CLONE_VM);
         if thread_without_signals || signals_without_memory {
             return Err(Errno::EINVAL);
+        }
+        if self.has(general::CLONE_NEWIPC) {
+            if !Current::get().process.credentials().privileged() {
+                return Err(Errno::EPERM);
+            }
+            if self.has(general::CLONE_SYSVSEM) {
+                return Err(Errno::EINVAL);
+            }
         }
         if self.flags & NAMESPACES != 0 || self.has(general::CLONE_PIDFD) {
             return Err(Errno::EINVAL);
@@ -80,6 +87,11 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
             files.share()?
         } else {
             files.try_clone()?
+        },
+        ipc_namespace: if request.has(general::CLONE_NEWIPC) {
+            ipc_namespace::Own::new_for_child()?
+        } else {
+            ipc_namespace::Own::inherit(&current)
         },
         first_frame: Cell::new(Some(first)),
         ..Private::new()
@@ -127,7 +139,9 @@ pub fn clone(frame: &TrapFrame, request: &Request) -> Result<Pid> {
         return Err(Errno::EPERM);
     }
     let cgroup = current.memcg.cgroup();
+    let shown = own.ipc_namespace.get();
     let task = Task::try_new_child(tid, process, cgroup, enter, own, current.blocked.get(), fs_base)?;
+    task.ipc_namespace.set(shown);
     scheduler::inherit(&current, &task);
     task.add_work(work::RSEQ); // it has not run on any CPU yet
     if thread {

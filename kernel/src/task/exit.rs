@@ -2,7 +2,7 @@
 
 use super::futex::{self, Key};
 use super::signal::{self, Signal};
-use super::{clock, family, robust, scheduler, table, timers, wake_by_id};
+use super::{clock, family, ipc_namespace, robust, scheduler, table, timers, wake_by_id};
 use crate::mm::plain;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
@@ -67,6 +67,7 @@ pub fn exit_task() -> ! {
     let own = current.own();
     release_memory(&current);
     own.files.leave();
+    ipc_namespace::leave(&current);
     current.memcg.exit(super::memory());
     table::remove(current.tid);
     if current.process.end_live() {

@@ -1,6 +1,7 @@
 //! A task: one thread of execution, in the kernel and perhaps in a program.
 
 use super::deliver::{AlternateStack, Restart};
+use super::ipc_namespace;
 use super::policy::{Packed, Scheduling};
 use super::process::Process;
 use super::rseq;
@@ -68,6 +69,8 @@ pub struct Task {
     pub process: Shared<Process>,
     /// The private part.
     private: Own<Private>,
+    /// The message queues that it can reach, for others to see.
+    pub ipc_namespace: ipc_namespace::Seen,
     /// Its cgroup. Changed by whoever moves it.
     pub memcg: TaskMemcg,
     /// Signals sent to this task alone.
@@ -119,6 +122,8 @@ impl Mask {
 pub struct Private {
     /// Open files.
     pub files: Files,
+    /// The message queues that it can reach.
+    pub ipc_namespace: ipc_namespace::Own,
     /// The program's memory; `None` for a kernel thread.
     pub space: RefCell<Option<Shared<AddressSpace>>>,
     /// Where to write 0 at the end (set_tid_address(2)).
@@ -148,6 +153,7 @@ impl Private {
     pub fn new() -> Private {
         Private {
             files: Files::new(),
+            ipc_namespace: ipc_namespace::Own::default(),
             space: RefCell::new(None),
             clear_child_tid: Cell::new(0),
             robust_list: Cell::new((0, 0)),
@@ -241,6 +247,7 @@ impl Task {
             id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(tid),
             process,
             private: Own::new(Private::new()),
+            ipc_namespace: ipc_namespace::Seen::new(),
             memcg: TaskMemcg::new(cgroup),
             pending: Pending::new(),
             blocked: Mask::default(),

@@ -17,7 +17,7 @@ mod queue;
 
 pub use crate::waiters::{Ticket, Waiter};
 pub use attributes::{Attributes, Claim, HARD_MSG_MAX, HARD_MSGSIZE_MAX, Limit, Limits, MIN_MSGSIZE_MAX, PRIO_MAX};
-pub use namespace::{Create, MAX_NAME, Namespace, Open, QueueRef};
+pub use namespace::{Create, MAX_NAME, Namespace, NamespaceRef, Open, QueueRef};
 pub use notify::{COOKIE_LEN, Ending, How, Registered, Registration};
 pub use outcome::{Ended, NotSent, Received, Receiving, Sending, Sent, Status};
 pub use queue::Queue;

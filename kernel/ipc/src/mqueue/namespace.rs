@@ -53,6 +53,47 @@ pub struct Create {
     pub attributes: Option<Claim>,
 }
 
+/// How the kernel shares a namespace: whoever has a queue of it open has it too.
+pub trait NamespaceRef: Clone + Deref<Target = Namespace<Self::Queue>> {
+    /// How it shares the queues.
+    type Queue: QueueRef;
+
+    /// Opens the queue `name` (without a slash, up to its terminating zero), making it if `create` says so.
+    ///
+    /// `access` is `None` for access mode 3: a queue that exists refuses it, one that is made gives no right at all.
+    ///
+    /// # Errors
+    /// See the module for all, in order.
+    fn open(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        access: Option<Access>,
+        create: Option<Create>,
+    ) -> Result<Open<Self>, Error> {
+        let queue = self.hold(caller, name, access, create)?;
+        Ok(Open {
+            queue,
+            namespace: self.clone(),
+            access: access.unwrap_or(Access::empty()),
+        })
+    }
+
+    /// A hold on the queue `name` that gives no right: for stat(2) by path and the like.
+    fn find(&self, name: &[u8]) -> Result<Open<Self>, Error> {
+        let queue = self.hold_named(name)?;
+        Ok(Open {
+            queue,
+            namespace: self.clone(),
+            access: Access::empty(),
+        })
+    }
+}
+
+impl<R: QueueRef + 'static> NamespaceRef for &'static Namespace<R> {
+    type Queue = R;
+}
+
 struct Named<R> {
     name: Vec<u8>,
     queue: R,
@@ -86,7 +127,7 @@ impl<R: QueueRef> Directory<R> {
     }
 }
 
-/// The queues of one IPC namespace. Lives forever.
+/// The queues of one IPC namespace. Ends when nobody [has](NamespaceRef) it; its named queues end with it.
 pub struct Namespace<R: QueueRef> {
     /// Immutable.
     ipc: &'static Ipc,
@@ -97,9 +138,9 @@ pub struct Namespace<R: QueueRef> {
 
 /// A hold on a queue: what an open file description has. Dropping it lets go; the last one of an unlinked queue ends
 /// the queue, with its messages.
-pub struct Open<R: QueueRef + 'static> {
-    queue: R,
-    namespace: &'static Namespace<R>,
+pub struct Open<N: NamespaceRef> {
+    queue: N::Queue,
+    namespace: N,
     access: Access,
 }
 
@@ -142,19 +183,8 @@ impl<R: QueueRef> Namespace<R> {
         self.ipc
     }
 
-    /// Opens the queue `name` (without a slash, up to its terminating zero), making it if `create` says so.
-    ///
-    /// `access` is `None` for access mode 3: a queue that exists refuses it, one that is made gives no right at all.
-    ///
-    /// # Errors
-    /// See the module for all, in order.
-    pub fn open(
-        &'static self,
-        caller: &Caller,
-        name: &[u8],
-        access: Option<Access>,
-        create: Option<Create>,
-    ) -> Result<Open<R>, Error> {
+    /// A queue with one hold more: see [`NamespaceRef::open`].
+    fn hold(&self, caller: &Caller, name: &[u8], access: Option<Access>, create: Option<Create>) -> Result<R, Error> {
         check_name(name)?;
         let mut directory = self.directory.lock();
         let queue = match (directory.find(name), create) {
@@ -168,11 +198,7 @@ impl<R: QueueRef> Namespace<R> {
             (Err(at), Some(create)) => self.create(&mut directory, at, caller, name, create)?,
         };
         queue.set_holds(queue.holds() + 1);
-        Ok(Open {
-            queue,
-            namespace: self,
-            access: access.unwrap_or(Access::empty()),
-        })
+        Ok(queue)
     }
 
     fn create(
@@ -212,18 +238,14 @@ impl<R: QueueRef> Namespace<R> {
         Ok(queue)
     }
 
-    /// A hold on the queue `name` that gives no right: for stat(2) by path and the like.
-    pub fn find(&'static self, name: &[u8]) -> Result<Open<R>, Error> {
+    /// A queue with one hold more: see [`NamespaceRef::find`].
+    fn hold_named(&self, name: &[u8]) -> Result<R, Error> {
         check_name(name)?;
         let directory = self.directory.lock();
         let at = directory.find(name).map_err(|_| Error::NoEntry)?;
         let queue = directory.named[at].queue.clone();
         queue.set_holds(queue.holds() + 1);
-        Ok(Open {
-            queue,
-            namespace: self,
-            access: Access::empty(),
-        })
+        Ok(queue)
     }
 
     /// Takes the name away. The queue ends with its last hold; now, if there is none.
@@ -286,7 +308,12 @@ impl<R: QueueRef> Namespace<R> {
     }
 }
 
-impl<R: QueueRef> Open<R> {
+impl<N: NamespaceRef> Open<N> {
+    /// The namespace that the queue is of.
+    pub fn namespace(&self) -> &N {
+        &self.namespace
+    }
+
     /// The rights it was opened with.
     #[inline(always)]
     pub fn access(&self) -> Access {
@@ -294,7 +321,7 @@ impl<R: QueueRef> Open<R> {
     }
 }
 
-impl<R: QueueRef> Deref for Open<R> {
+impl<N: NamespaceRef> Deref for Open<N> {
     type Target = Queue;
     #[inline(always)]
     fn deref(&self) -> &Queue {
@@ -302,7 +329,7 @@ impl<R: QueueRef> Deref for Open<R> {
     }
 }
 
-impl<R: QueueRef> Drop for Open<R> {
+impl<N: NamespaceRef> Drop for Open<N> {
     fn drop(&mut self) {
         let mut directory = self.namespace.directory.lock();
         let holds = self.queue.holds() - 1;
@@ -319,7 +346,7 @@ impl<R: QueueRef> Drop for Open<R> {
     }
 }
 
-impl<R: QueueRef> fmt::Debug for Open<R> {
+impl<N: NamespaceRef> fmt::Debug for Open<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Open({:?}, {:?})", &**self, self.access)
     }

@@ -12,7 +12,7 @@ mod queue;
 mod sysv;
 
 use crate::message::MAX_INLINE;
-use crate::mqueue::{Claim, Create, Namespace, Open, Queue, Received, Sent};
+use crate::mqueue::{Claim, Create, Namespace, NamespaceRef, Open, Queue, Received, Sent};
 use crate::{Access, Blank, Caller, Error, Ipc, Message, TaskId};
 use memcg::{Cgroup, TaskMemcg};
 use slab::Slab;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::Vec;
 
-type Handle = Open<Arc<Queue>>;
+type Handle = Open<&'static Namespace<Arc<Queue>>>;
 
 const MODELS: [&str; 6] = ["off", "page", "object", "task-stock", "local-lock", "scoped"];
 

@@ -16,7 +16,7 @@ use crate::put;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock::SECOND;
 use crate::task::process::Process;
-use crate::task::{Pid, Task, credentials, table as tasks};
+use crate::task::{Pid, Task, credentials, ipc_namespace, table as tasks};
 use alloc::vec::Vec;
 use cpu::atomic::Ordering;
 
@@ -72,17 +72,24 @@ static ITEMS: [Item; 22] = [
     }),
 ];
 
-macro_rules! namespaces {
-    ($($name:literal $number:literal)*) => {
-        [$(link($name, |_| Ok(Target::Path(copied(concat!($name, ":[", $number, "]").as_bytes())?)))),*]
+macro_rules! namespace {
+    ($name:literal $number:literal) => {
+        link($name, |_| {
+            Ok(Target::Path(copied(concat!($name, ":[", $number, "]").as_bytes())?))
+        })
     };
 }
 
 /// The first namespaces of a Linux machine have these numbers.
-static NAMESPACES: [Item; 7] = namespaces! {
-    "cgroup" "4026531835" "ipc" "4026531839" "mnt" "4026531841" "net" "4026531840" "pid" "4026531836"
-    "user" "4026531837" "uts" "4026531838"
-};
+static NAMESPACES: [Item; 7] = [
+    namespace!("cgroup" 4026531835),
+    link("ipc", |pid| ipc_namespace::link(&*of(pid)?)),
+    namespace!("mnt" 4026531841),
+    namespace!("net" 4026531840),
+    namespace!("pid" 4026531836),
+    namespace!("user" 4026531837),
+    namespace!("uts" 4026531838),
+];
 
 fn number(out: &mut Text, value: i64) -> Result<()> {
     put!(out, "{value}\n");

@@ -1,22 +1,21 @@
 //! /proc/sys.
 
-use crate::fs::mqueue::namespace;
 use crate::fs::table::{Item, directory, number, setting, text};
 use crate::fs::text::Text;
 use crate::put;
 use crate::syscall::errno::{Errno, Result};
 use crate::syscall::system::{MACHINE, RELEASE, VERSION};
-use crate::task::ipc_namespace::messages;
+use crate::task::ipc_namespace::{queues, with_messages};
 use ipc::mqueue::Limit;
 use ipc::sysv;
 
 fn show(out: &mut Text, limit: Limit) {
-    put!(out, "{}\n", namespace().limits().get(limit) as i32);
+    put!(out, "{}\n", queues().limits().get(limit) as i32);
 }
 
 fn set(bytes: &[u8], limit: Limit) -> Result<()> {
     let value = number(bytes)?;
-    namespace().limits().set(limit, value).map_err(|_| Errno::EINVAL)
+    queues().limits().set(limit, value).map_err(|_| Errno::EINVAL)
 }
 
 macro_rules! limit {
@@ -41,12 +40,13 @@ macro_rules! messages_limit {
     ($limit:ident) => {
         setting(
             sysv::Limit::$limit.name(),
-            |out| put!(out, "{}\n", messages().limits().get(sysv::Limit::$limit) as i32),
+            |out| {
+                let value = with_messages(|queues| queues.limits().get(sysv::Limit::$limit));
+                put!(out, "{}\n", value as i32);
+            },
             |bytes| {
-                let limits = messages().limits();
-                limits
-                    .set(sysv::Limit::$limit, number(bytes)?)
-                    .map_err(|_| Errno::EINVAL)
+                let value = number(bytes)?;
+                with_messages(|queues| queues.limits().set(sysv::Limit::$limit, value)).map_err(|_| Errno::EINVAL)
             },
         )
     };

@@ -3,7 +3,6 @@
 use crate::arch::layout::PAGE_SIZE;
 use crate::arch::tsc;
 use crate::fs::filesystems;
-use crate::fs::mqueue::namespace;
 use crate::fs::table::{Item, text};
 use crate::fs::text::Text;
 use crate::mm::frames;
@@ -11,12 +10,11 @@ use crate::put;
 use crate::syscall::errno::Result;
 use crate::syscall::system::{MACHINE, RELEASE, VERSION};
 use crate::task::clock::{self, SECOND};
-use crate::task::ipc_namespace::messages;
-use crate::task::{Pid, system, table};
+use crate::task::{Pid, ipc_namespace, system, table};
 
 pub static TOLLGATE: [Item; 2] = [
     text("mqcache", |out, _| {
-        let counts = namespace().ipc().cache_counts();
+        let counts = ipc_namespace::first().queues.ipc().cache_counts();
         put!(out, "hits {}\nmisses {}\n", counts.hits(), counts.misses());
         Ok(())
     }),
@@ -34,7 +32,11 @@ fn sysvipc_msg(out: &mut Text, _: Pid) -> Result<()> {
         out,
         "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n"
     );
-    let queues = messages();
+    ipc_namespace::with_messages(|queues| sysvipc_lines(out, queues));
+    Ok(())
+}
+
+fn sysvipc_lines(out: &mut Text, queues: &ipc::sysv::Namespace) {
     for index in 0..=queues.info().highest_index {
         let Ok(status) = queues.status_at(None, index) else {
             continue;
@@ -59,7 +61,6 @@ fn sysvipc_msg(out: &mut Text, _: Pid) -> Result<()> {
             status.changed / SECOND
         );
     }
-    Ok(())
 }
 
 pub fn meminfo(out: &mut Text, _: Pid) -> Result<()> {
