@@ -1,6 +1,6 @@
 //! System V message queues: C programs of programs/, linked with the C library as they come.
 
-use tests::{Program, questions};
+use tests::{Program, Setting, questions, verdict};
 
 questions! {
     /// System V queues: keys and ids.
@@ -68,4 +68,40 @@ questions! {
     does_a_handler_end_a_wait_for_good
     does_a_stop_not_end_a_wait
     does_a_killed_waiter_leave_its_place
+}
+
+const TORTURE: Program = Program::new("msg_torture");
+
+questions! {
+    /// System V queues under everything at once, on eight CPUs that take turns: the same every time.
+    msg_torture = TORTURE.cpus(8).arguments(&["64", "2000", "1"]);
+    does_everything_go_on_under_signals_and_kills
+    are_the_totals_the_sum_of_the_queues
+    is_no_message_lost_or_doubled
+    is_nothing_left
+}
+
+/// Runs the same on CPUs that run at once.
+fn torture(cpus: u32, arguments: &'static [&'static str]) {
+    let setting = Setting {
+        cpus,
+        parallel: true,
+        ..Setting::DEFAULT
+    };
+    verdict::expect_all(&TORTURE.arguments(arguments), setting);
+}
+
+#[test]
+fn do_the_queues_stand_it_on_cpus_that_run_at_once() {
+    torture(2, &["32", "1000", "2"]);
+    torture(8, &["64", "1000", "3"]);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn do_the_queues_stand_it_for_a_minute() {
+    for seed in ["1", "2", "3"] {
+        let arguments: &'static [&'static str] = Vec::leak(vec!["64", "60000", seed]);
+        torture(8, arguments);
+    }
 }
