@@ -1,5 +1,6 @@
 //! System V message queues: C programs of programs/, linked with the C library as they come.
 
+use tests::guest::on_tollgate;
 use tests::{Program, Setting, questions, verdict};
 
 questions! {
@@ -103,5 +104,30 @@ fn do_the_queues_stand_it_for_a_minute() {
     for seed in ["1", "2", "3"] {
         let arguments: &'static [&'static str] = Vec::leak(vec!["64", "60000", seed]);
         torture(8, arguments);
+    }
+}
+
+/// The most instructions that a call may cost in a user's cgroup, through the C library, the counter's own two readings
+/// included.
+#[test]
+fn does_a_message_cost_at_most_300_instructions_and_a_long_one_450() {
+    let program = Program::new("msg_cost").options(&["-O2"]).arguments(&["2000"]);
+    let run = verdict::run(&program, Setting::DEFAULT).unwrap_or_else(|e| panic!("{e}"));
+    if !on_tollgate() {
+        return;
+    }
+    let text = run.text();
+    let lines: Vec<(&str, u64)> = text
+        .lines()
+        .filter_map(|line| {
+            let (name, ticks) = line.split_once(": ")?;
+            let (_, rest) = ticks.split_once('/')?;
+            Some((name, rest.split_once('/')?.0.parse().ok()?))
+        })
+        .collect();
+    let names = ["msgsnd 16", "msgrcv 16", "msgsnd 1024", "msgrcv 1024"];
+    assert_eq!(lines.iter().map(|line| line.0).collect::<Vec<_>>(), names, "{text}");
+    for ((name, median), most) in lines.into_iter().zip([300, 300, 450, 450]) {
+        assert!(median <= most, "{name}: {median}");
     }
 }

@@ -12,7 +12,11 @@
 //! * memory serves only tasks of the cgroup that pays for it. A task that has moved, or that received what another
 //!   cgroup's task had sent, neither takes such memory nor puts it in.
 //!
-//! What it holds back is bounded: one message a queue and CPU. It is given back when the queue dies, and when the
+//! System V queues ([`crate::sysv`]) have one cache for all of them, and two rules that the thread's experiment does not need:
+//! whoever's cgroup pays may take a blank, so that it also serves a pair of sender and receiver; and the youngest blank
+//! stays. It is always there; the switch is for the POSIX queues, which the experiment is about.
+//!
+//! What it holds back is bounded: one message a queue and CPU, and one more a CPU. It is given back when the queue dies, and when the
 //! kernel [drains](MessageCache::drain_this_cpu) it: because the owner's cgroup is at its limit, or was removed.
 //!
 //! **Lock order.** None: a slot is its own CPU's, reached with preemption off. Interrupt handlers do not use it.
@@ -133,6 +137,34 @@ impl MessageCache {
             slot.task.set(task);
             slot.label.set(label);
             // The old value is None, as the label says.
+            slot.blank.replace(Some(blank))
+        })
+    }
+
+    /// As [`take`](MessageCache::take), whichever task freed the blank: that it is the caller's cgroup that pays is enough.
+    /// Not counted.
+    #[inline(always)]
+    pub(crate) fn take_any(&self, memcg: &TaskMemcg, length: usize) -> Option<Blank> {
+        let slots = self.slots.as_ref()?;
+        let label = Label::new(length, memcg);
+        cpu::without_preemption(|pinned| {
+            let slot = slots.get(pinned);
+            if slot.label.get() == label { slot.take() } else { None }
+        })
+    }
+
+    /// As [`put`](MessageCache::put), but what is in the slot makes room: gives that back, or a blank for which somebody
+    /// else pays. A length that nobody asks for any more does not keep the slot.
+    #[inline(always)]
+    pub(crate) fn replace(&self, memcg: &TaskMemcg, blank: Blank) -> Option<Blank> {
+        let Some(slots) = &self.slots else { return Some(blank) };
+        let label = blank.label();
+        if label != Label::new(blank.len(), memcg) {
+            return Some(blank);
+        }
+        cpu::without_preemption(|pinned| {
+            let slot = slots.get(pinned);
+            slot.label.set(label);
             slot.blank.replace(Some(blank))
         })
     }

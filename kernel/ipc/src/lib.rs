@@ -53,7 +53,9 @@ pub struct Ipc {
     nobody: TaskMemcg,
     /// What each user has in queues.
     users: Users,
-    /// Whether new queues get a message cache.
+    /// The message cache of System V queues. Per CPU.
+    messages: MessageCache,
+    /// Whether new POSIX queues get a message cache.
     cache: bool,
     counts: CacheCounts,
 }
@@ -70,6 +72,7 @@ impl Ipc {
             slab,
             nobody: TaskMemcg::new(slab.accounting().root()),
             users: Users::new(),
+            messages: MessageCache::try_new()?,
             cache,
             counts: CacheCounts::try_new()?,
         });
@@ -81,7 +84,12 @@ impl Ipc {
         &self.users
     }
 
-    /// Whether queues have a message cache.
+    /// The message cache of System V queues: drained by the kernel for a cgroup that is at its limit or removed.
+    pub fn messages(&self) -> &MessageCache {
+        &self.messages
+    }
+
+    /// Whether POSIX queues have a message cache.
     pub fn has_cache(&self) -> bool {
         self.cache
     }

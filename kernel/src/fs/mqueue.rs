@@ -15,11 +15,11 @@ use crate::mm::shared::try_box;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock;
-use crate::task::ipc_namespace::queues;
+use crate::task::ipc_namespace::{Acting, queues};
 use arrayvec::ArrayString;
 use cpu::atomic::{AtomicU32, Ordering};
+use ipc::Access;
 use ipc::mqueue::{Create, Namespace, NamespaceRef, Open, Queue, QueueRef};
-use ipc::{Access, Caller};
 use linux_raw_sys::general;
 
 /// Bytes of the status line, as fstat tells (`FILENT_SIZE`).
@@ -58,10 +58,8 @@ pub fn wake_pollers() {
 }
 
 /// On whose behalf the running task acts.
-pub fn caller(current: &Current) -> Caller<'static> {
-    let credentials = current.process.credentials();
-    let limit = current.process.limit(general::RLIMIT_MSGQUEUE);
-    Caller::new(credentials.euid, credentials.egid, credentials.privileged(), limit)
+pub fn acting(current: &Current) -> Acting {
+    Acting::new(current, current.process.limit(general::RLIMIT_MSGQUEUE))
 }
 
 /// A hold on a queue, as what a file is.
@@ -215,9 +213,12 @@ impl Dynamic for Root {
             mode: (mode & 0o7777) as u16,
             attributes: None,
         };
-        let open = self
-            .0
-            .open(&caller(&Current::get()), name, Some(Access::READ), Some(create))?;
+        let open = self.0.open(
+            &acting(&Current::get()).caller(),
+            name,
+            Some(Access::READ),
+            Some(create),
+        )?;
         open.touch(clock::realtime());
         self.node(this, name, open)
     }
@@ -226,7 +227,7 @@ impl Dynamic for Root {
         if directory {
             return Err(Errno::ENOTDIR);
         }
-        Ok(self.0.unlink(&caller(&Current::get()), name)?)
+        Ok(self.0.unlink(&acting(&Current::get()).caller(), name)?)
     }
 }
 
@@ -237,7 +238,7 @@ impl Dynamic for Named {
         let open = self
             .open
             .namespace()
-            .open(&caller(&Current::get()), &self.name, access, None)?;
+            .open(&acting(&Current::get()).caller(), &self.name, access, None)?;
         if open.number() != self.open.number() {
             return Err(Errno::ENOENT);
         }
@@ -261,9 +262,9 @@ impl Dynamic for Named {
 }
 
 fn change_mode(queue: &Queue, mode: u32) -> Result<()> {
-    Ok(queue.change_mode(&caller(&Current::get()), (mode & 0o7777) as u16)?)
+    Ok(queue.change_mode(&acting(&Current::get()).caller(), (mode & 0o7777) as u16)?)
 }
 
 fn change_owner(queue: &Queue, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
-    Ok(queue.change_owner(&caller(&Current::get()), uid, gid)?)
+    Ok(queue.change_owner(&acting(&Current::get()).caller(), uid, gid)?)
 }

@@ -87,6 +87,11 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
 /// Reads a value from the running program's memory.
 #[inline]
 pub fn read_user<T: Plain>(address: u64) -> Result<T, Fault> {
+    if size_of::<T>() == size_of::<u64>() {
+        let word = usercopy::load_user(address)?;
+        // SAFETY: of the same size, and every pattern of bits is a T.
+        return Ok(unsafe { core::mem::transmute_copy(&word) });
+    }
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: zeroed bytes are initialised, and the slice ends before the value is used.
     let bytes = unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
@@ -98,6 +103,9 @@ pub fn read_user<T: Plain>(address: u64) -> Result<T, Fault> {
 /// Writes a value to the running program's memory.
 #[inline]
 pub fn write_user<T: Plain>(address: u64, value: &T) -> Result<(), Fault> {
+    if let Ok(word) = bytes_of(value).try_into() {
+        return usercopy::store_user(address, u64::from_ne_bytes(word));
+    }
     usercopy::copy_to_user(address, bytes_of(value))
 }
 

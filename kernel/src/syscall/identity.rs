@@ -2,8 +2,10 @@
 
 use super::errno::{Errno, Result};
 use super::user::UserPtr;
+use crate::mm::shared::Shared;
 use crate::mm::tasks::Current;
 use crate::task::credentials::Credentials;
+use alloc::vec::Vec;
 
 /// 'Leave it as it is'.
 const KEEP: u32 = u32::MAX;
@@ -130,15 +132,42 @@ pub(super) fn getresgid(real: UserPtr<u32>, effective: UserPtr<u32>, saved: User
     saved.write(&ids.sgid)
 }
 
-/// There are no supplementary groups.
-pub(super) fn getgroups(size: i32, _list: UserPtr<u32>) -> Result<i32> {
-    if size < 0 { Err(Errno::EINVAL) } else { Ok(0) }
+/// The supplementary groups, ascending as Linux keeps them; for a size of 0 their number alone.
+pub(super) fn getgroups(size: i32, list: UserPtr<u32>) -> Result<i32> {
+    let size = usize::try_from(size).map_err(|_| Errno::EINVAL)?;
+    let Some(groups) = Current::get().process.groups() else {
+        return Ok(0);
+    };
+    if size != 0 {
+        if groups.len() > size {
+            return Err(Errno::EINVAL);
+        }
+        for (at, group) in groups.iter().enumerate() {
+            list.at(at).write(group)?;
+        }
+    }
+    Ok(groups.len() as i32)
 }
 
-/// Only the empty list can be set.
-pub(super) fn setgroups(size: u32, _list: UserPtr<u32>) -> Result<()> {
-    if !Current::get().process.credentials().privileged() {
+pub(super) fn setgroups(size: u32, list: UserPtr<u32>) -> Result<()> {
+    /// `NGROUPS_MAX`
+    const MOST: u32 = 65536;
+    let current = Current::get();
+    if !current.process.credentials().privileged() {
         return Err(Errno::EPERM);
     }
-    if size == 0 { Ok(()) } else { Err(Errno::EINVAL) }
+    if size > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut groups = Vec::new();
+    groups.try_reserve_exact(size as usize)?;
+    for at in 0..size as usize {
+        groups.push(list.at(at).read()?);
+    }
+    if groups.contains(&KEEP) {
+        return Err(Errno::EINVAL);
+    }
+    groups.sort_unstable();
+    current.process.set_groups(Some(Shared::try_new(groups)?));
+    Ok(())
 }

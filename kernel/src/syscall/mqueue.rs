@@ -10,7 +10,7 @@ use super::file::install;
 use super::user::UserPtr;
 use crate::fs::file::{File, Object, Timespec};
 use crate::fs::files::{self, lookup};
-use crate::fs::mqueue::{QueueFile, caller, somebody_polls, wake_pollers};
+use crate::fs::mqueue::{QueueFile, acting, somebody_polls, wake_pollers};
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
 use crate::task::ipc_namespace::queues;
@@ -69,7 +69,7 @@ pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: User
         mode: (mode & 0o7777 & !current.process.umask.load(Ordering::Relaxed)) as u16,
         attributes: claim,
     });
-    let open = queues().open(&caller(&current), &name, Access::from_flags(flags), create)?;
+    let open = queues().open(&acting(&current).caller(), &name, Access::from_flags(flags), create)?;
     open.touch(clock::realtime());
     let file = File::try_new(Object::Queue(QueueFile::new(open)), flags)?;
     install(&current, file, 0, true)
@@ -77,7 +77,7 @@ pub(super) fn mq_open(name: UserPtr<u8>, flags: u32, mode: u32, attributes: User
 
 pub(super) fn mq_unlink(name: UserPtr<u8>) -> Result<()> {
     let name = name.read_path(false)?;
-    Ok(queues().unlink(&caller(&Current::get()), &name)?)
+    Ok(queues().unlink(&acting(&Current::get()).caller(), &name)?)
 }
 
 /// The queue of a file; EBADF for any other file.

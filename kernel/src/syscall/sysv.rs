@@ -10,7 +10,7 @@ use super::errno::{Errno, Result};
 use super::user::UserPtr;
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
-use crate::task::ipc_namespace;
+use crate::task::ipc_namespace::{self, Acting};
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use ipc::sysv::{
@@ -85,9 +85,8 @@ impl From<Refused> for Errno {
 
 /// On whose behalf the running task acts.
 #[inline(always)]
-fn caller(current: &Current) -> Caller<'static> {
-    let credentials = current.process.credentials();
-    Caller::new(credentials.euid, credentials.egid, credentials.privileged(), 0)
+fn acting(current: &Current) -> Acting {
+    Acting::new(current, 0)
 }
 
 /// Who acts.
@@ -123,15 +122,23 @@ pub(super) fn msgget(key: i32, flags: u32) -> Result<i32> {
     let current = Current::get();
     ipc_namespace::with(&current, |namespace| {
         let queues = &namespace.messages;
-        Ok(queues.get(&caller(&current), &current.memcg, key, flags, clock::coarse())?)
+        Ok(queues.get(&acting(&current).caller(), &current.memcg, key, flags, clock::coarse())?)
     })
 }
 
 /// A message of `length` bytes that the running task pays for, filled from the program's memory.
 #[inline(always)]
-fn load(current: &Current, from: u64, length: usize) -> Result<Message> {
-    let blank = Blank::alloc(task::system().slab, &current.memcg, length)?;
-    blank.fill(&mut UserSource::new(from)).map_err(|_| Errno::EFAULT)
+fn load(current: &Current, queues: &Namespace, from: u64, length: usize) -> Result<Message> {
+    let blank = queues.alloc(&current.memcg, length)?;
+    blank
+        .fill(&mut UserSource::new(from))
+        .map_err(|(blank, slab::Fault)| give_back(current, queues, blank))
+}
+
+#[cold]
+fn give_back(current: &Current, queues: &Namespace, blank: Blank) -> Errno {
+    queues.free(&current.memcg, blank);
+    Errno::EFAULT
 }
 
 pub(super) fn msgsnd(id: i32, buffer: u64, length: usize, flags: u32) -> Result<()> {
@@ -155,8 +162,8 @@ fn send(
     if length > queues.limits().get(Limit::MsgMax) as usize || id < 0 || kind < 1 {
         return Err(Errno::EINVAL);
     }
-    let message = load(current, buffer.wrapping_add(TYPE), length)?;
-    match queues.send(&caller(current), &actor(current), id, kind, message) {
+    let message = load(current, queues, buffer.wrapping_add(TYPE), length)?;
+    match queues.send(&acting(current).caller(), &actor(current), id, kind, message) {
         Ok(served) => {
             wake(queues, served);
             Ok(())
@@ -164,7 +171,10 @@ fn send(
         Err(refused) if refused.reason == ipc::Error::WouldBlock && flags & IPC_NOWAIT == 0 => {
             send_when_possible(current, queues, id, kind, refused.message)
         }
-        Err(refused) => Err(refused.reason.into()),
+        Err(refused) => {
+            queues.free(&current.memcg, refused.message.into_blank());
+            Err(refused.reason.into())
+        }
     }
 }
 
@@ -174,7 +184,7 @@ fn send_when_possible(current: &Current, queues: &Namespace, id: i32, kind: i64,
     // Who has found the queue is told of its removal from then on, however often it must try again.
     let mut found = false;
     loop {
-        let sending = queues.send_or_wait(&caller(current), &actor(current), id, kind, message);
+        let sending = queues.send_or_wait(&acting(current).caller(), &actor(current), id, kind, message);
         let ticket = match sending {
             Ok(Sending::Done(served)) => {
                 wake(queues, served);
@@ -236,7 +246,7 @@ fn receive(
     let selector = Selector::new(kind, flags & MSG_EXCEPT != 0);
     // With MSG_NOERROR what is too long is cut.
     let takes = if flags & MSG_NOERROR != 0 { usize::MAX } else { room };
-    let message = match queues.receive(&caller(current), &actor(current), id, selector, takes) {
+    let message = match queues.receive(&acting(current).caller(), &actor(current), id, selector, takes) {
         Ok(received) => {
             wake(queues, received.wake);
             received.message
@@ -246,7 +256,9 @@ fn receive(
         }
         Err(refused) => return Err(refused.into()),
     };
-    hand_out(&message, message.len().min(room), message.kind(), buffer)
+    let result = hand_out(&message, message.len().min(room), message.kind(), buffer);
+    queues.free(&current.memcg, message.into_blank());
+    result
 }
 
 /// Copies a type, and `length` bytes of a message, to the program.
@@ -269,7 +281,7 @@ fn receive_when_possible(
 ) -> Result<Message> {
     let mut found = false;
     loop {
-        let receiving = queues.receive_or_wait(&caller(current), &actor(current), id, selector, takes);
+        let receiving = queues.receive_or_wait(&acting(current).caller(), &actor(current), id, selector, takes);
         let ticket = match receiving {
             Ok(Receiving::Done(Received { message, wake: served })) => {
                 wake(queues, served);
@@ -305,9 +317,9 @@ fn copy(
         return Err(Errno::EINVAL);
     }
     let most = room.min(queues.limits().get(Limit::MsgMax) as usize);
-    let mut into = load(current, buffer, most)?;
+    let mut into = load(current, queues, buffer, most)?;
     let takes = if flags & MSG_NOERROR != 0 { usize::MAX } else { room };
-    let (length, kind) = queues.copy(&caller(current), id, index, takes, &mut into)?;
+    let (length, kind) = queues.copy(&acting(current).caller(), id, index, takes, &mut into)?;
     hand_out(&into, length, kind, buffer)
 }
 
@@ -317,7 +329,7 @@ pub(super) fn msgctl(id: i32, command: i32, buffer: UserPtr<QueueStatus>) -> Res
     }
     let current = Current::get();
     ipc_namespace::with(&current, |namespace| {
-        control(&namespace.messages, &caller(&current), id, command, buffer)
+        control(&namespace.messages, &acting(&current).caller(), id, command, buffer)
     })
 }
 

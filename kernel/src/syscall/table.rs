@@ -188,8 +188,8 @@ calls! {
     __NR_setsid setsid = family::setsid, () Full;
     __NR_setreuid setreuid = identity::setreuid, (0 1) Full;
     __NR_setregid setregid = identity::setregid, (0 1) Full;
-    __NR_getgroups getgroups = identity::getgroups, (0 1) Partial("there are none");
-    __NR_setgroups setgroups = identity::setgroups, (0 1) Partial("the empty list only");
+    __NR_getgroups getgroups = identity::getgroups, (0 1) Full;
+    __NR_setgroups setgroups = identity::setgroups, (0 1) Full;
     __NR_setresuid setresuid = identity::setresuid, (0 1 2) Full;
     __NR_getresuid getresuid = identity::getresuid, (0 1 2) Full;
     __NR_setresgid setresgid = identity::setresgid, (0 1 2) Full;

@@ -132,7 +132,11 @@ fn settle() {
     remove_queues();
     make_copies();
     let slab = system().slab;
-    cpus::on_each(|| slab.flush_this_cpu());
+    cpus::on_each(|| {
+        let cache = ipc_namespace::first().queues.ipc().messages();
+        cpu::without_preemption(|pinned| cache.drain_this_cpu(pinned, |_| true));
+        slab.flush_this_cpu();
+    });
     slab.shrink();
     // Last: slab pages that were given back are in the stocks now (model `page`).
     cpus::on_each(|| memory().drain_this_cpu());

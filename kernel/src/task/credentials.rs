@@ -1,5 +1,6 @@
 //! Who a process acts for: user and group ids, capabilities(7), resource limits.
 
+use crate::mm::tasks::Current;
 use linux_raw_sys::general::{self, rlimit64};
 
 /// User and group ids of a process. Copied out of the process under its lock; small.
@@ -30,9 +31,15 @@ impl Credentials {
         sgid: 0,
     };
 
-    /// Whether the process belongs to a group.
+    /// Whether the running process, whose ids these are, belongs to a group. Supplementary groups are not copied.
     pub fn in_group(&self, gid: u32) -> bool {
-        self.egid == gid
+        let groups = Current::get().process.groups();
+        self.egid == gid || groups.is_some_and(|groups| groups.binary_search(&gid).is_ok())
+    }
+
+    /// The effective ids as one number, the group's above.
+    pub(super) const fn effective(&self) -> u64 {
+        (self.egid as u64) << 32 | self.euid as u64
     }
 
     /// Whether the process may pass checks as capabilities(7) describe for effective user id 0.

@@ -15,10 +15,11 @@ use crate::mm::shared::{OutOfMemory, Shared, try_box};
 use crate::mm::tasks::Current;
 use crate::put;
 use crate::syscall::errno::{Errno, Result};
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use cpu::SpinLock;
 use cpu::atomic::{AtomicU32, Ordering};
-use ipc::{Ipc, sysv};
+use ipc::{Caller, Ipc, sysv};
 
 /// An IPC namespace.
 pub struct IpcNamespace {
@@ -56,6 +57,42 @@ impl IpcNamespace {
     /// Its number.
     pub fn number(&self) -> u32 {
         self.number
+    }
+}
+
+/// On whose behalf the running task uses queues. Lives as long as the [`Caller`] that is made of it.
+pub struct Acting {
+    uid: u32,
+    gid: u32,
+    groups: Option<Shared<Vec<u32>>>,
+    /// `RLIMIT_MSGQUEUE`, where it matters.
+    limit: u64,
+}
+
+impl Acting {
+    /// For the running task.
+    #[inline(always)]
+    pub fn new(current: &Current, limit: u64) -> Acting {
+        let (uid, gid) = current.process.effective_ids();
+        Acting {
+            uid,
+            gid,
+            groups: current.process.groups(),
+            limit,
+        }
+    }
+
+    /// As the queues want it.
+    #[inline(always)]
+    pub fn caller(&self) -> Caller<'_> {
+        // User 0 has all capabilities.
+        Caller {
+            groups: match &self.groups {
+                None => &[],
+                Some(groups) => groups,
+            },
+            ..Caller::new(self.uid, self.gid, self.uid == 0, self.limit)
+        }
     }
 }
 

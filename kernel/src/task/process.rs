@@ -7,6 +7,7 @@ use super::stopping::Stopping;
 use super::task::Pid;
 use crate::fs::path::Directories;
 use crate::mm::shared::{OutOfMemory, Shared};
+use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use cpu::SpinLock;
 use cpu::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -50,6 +51,12 @@ pub struct Process {
     name: SpinLock<Name>,
     /// User and groups.
     credentials: SpinLock<Credentials>,
+    /// Effective user and group id, the group's above, for those who need no more: written with the credentials.
+    effective: AtomicU64,
+    /// Supplementary groups, ascending; `None` for no group.
+    groups: SpinLock<Option<Shared<Vec<u32>>>>,
+    /// Whether there are any: who sees 0 need not lock.
+    has_groups: AtomicU32,
     /// Resource limits.
     limits: SpinLock<Limits>,
     /// Mask of new files' permission bits (umask(2)).
@@ -96,6 +103,9 @@ impl Process {
             children_faults: AtomicU64::new(0),
             name: SpinLock::new(10, shortened(name)),
             credentials: SpinLock::new(11, Credentials::ROOT),
+            effective: AtomicU64::new(Credentials::ROOT.effective()),
+            groups: SpinLock::new(11, None),
+            has_groups: AtomicU32::new(0),
             limits: SpinLock::new(12, Limits::initial()),
             umask: AtomicU32::new(0o022),
             signals: Signals::new(),
@@ -117,7 +127,8 @@ impl Process {
         child.group.store(self.group(), Ordering::Relaxed);
         child.session.store(self.session(), Ordering::Relaxed);
         child.exit_signal.store(exit_signal, Ordering::Relaxed);
-        *child.credentials.lock() = self.credentials();
+        child.set_credentials(self.credentials());
+        child.set_groups(self.groups());
         let limits = *self.limits.lock();
         *child.limits.lock() = limits;
         child.set_directories(self.directories());
@@ -231,7 +242,36 @@ impl Process {
 
     /// Replaces its credentials.
     pub fn set_credentials(&self, credentials: Credentials) {
-        *self.credentials.lock() = credentials;
+        let mut own = self.credentials.lock();
+        *own = credentials;
+        self.effective.store(credentials.effective(), Ordering::Relaxed);
+    }
+
+    /// Its effective user and group id.
+    #[inline(always)]
+    pub fn effective_ids(&self) -> (u32, u32) {
+        let ids = self.effective.load(Ordering::Relaxed);
+        (ids as u32, (ids >> 32) as u32)
+    }
+
+    /// Replaces its supplementary groups, which are in order.
+    pub fn set_groups(&self, groups: Option<Shared<Vec<u32>>>) {
+        let groups = groups.filter(|groups| !groups.is_empty());
+        let before = {
+            let mut own = self.groups.lock();
+            self.has_groups.store(groups.is_some().into(), Ordering::Relaxed);
+            core::mem::replace(&mut *own, groups)
+        };
+        drop(before);
+    }
+
+    /// Its supplementary groups.
+    #[inline(always)]
+    pub fn groups(&self) -> Option<Shared<Vec<u32>>> {
+        match self.has_groups.load(Ordering::Relaxed) {
+            0 => None,
+            _ => self.groups.lock().clone(),
+        }
     }
 
     /// A copy of its credentials.

@@ -14,12 +14,13 @@ use super::queue::Queue;
 use super::slots::{BLOCK_SIZE, Slots, Standing};
 use super::totals::Totals;
 use super::{Actor, CREATE, EXCLUSIVE, PRIVATE, Selector};
-use crate::{Caller, Error, Ipc, Message, TaskId, waiters};
+use crate::message::MAX_INLINE;
+use crate::{Blank, Caller, Error, Ipc, Message, TaskId, waiters};
 use core::ops::ControlFlow;
 use cpu::SpinLock;
 use cpu::lock::SpinGuard;
 use memcg::TaskMemcg;
-use slab::{Gfp, Object, Spare};
+use slab::{AllocError, Gfp, Object, Spare};
 
 /// The System V queues of one IPC namespace. Dropping it ends them all; nobody sleeps at one then, since whoever sleeps
 /// has the namespace.
@@ -170,6 +171,29 @@ impl Namespace {
         debug_assert!(slot.queue.is_none(), "index {} is free", id.index);
         slot.queue = Some(queue);
         Ok(id.number())
+    }
+
+    /// Memory for a message of `length` bytes that the running task sends: from the cache, or new and charged to it.
+    ///
+    /// # Errors
+    /// No memory, or the task's cgroup is at its limit.
+    #[inline(always)]
+    pub fn alloc(&self, memcg: &TaskMemcg, length: usize) -> Result<Blank, AllocError> {
+        match self.ipc.messages.take_any(memcg, length) {
+            Some(blank) => Ok(blank),
+            None => Blank::alloc(self.ipc.slab, memcg, length),
+        }
+    }
+
+    /// Gives up the memory of a message that the running task has received, or could not fill: to the cache, or back to
+    /// whom it is charged. Long messages are not kept.
+    #[inline(always)]
+    pub fn free(&self, memcg: &TaskMemcg, blank: Blank) {
+        if blank.len() <= MAX_INLINE {
+            drop(self.ipc.messages.replace(memcg, blank));
+        } else {
+            drop(blank);
+        }
     }
 
     /// Sends, if that is possible now. `kind` is the type, above 0.

@@ -85,6 +85,7 @@ impl World {
 
     /// Gives back what this CPU holds back for later.
     fn settle_this_cpu(&self) {
+        cpu::without_preemption(|pinned| self.ipc.messages().drain_this_cpu(pinned, |_| true));
         // More than once: what is given back may have been the last object of a page.
         for _ in 0..3 {
             self.slab.flush_this_cpu();

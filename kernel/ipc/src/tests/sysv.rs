@@ -27,8 +27,8 @@ fn namespace(world: &'static World) -> Namespace {
     namespace
 }
 
-fn message(world: &World, task: &Task, data: &[u8]) -> Message {
-    let blank = Blank::alloc(world.slab, &task.memcg, data.len()).expect("memory");
+fn message(namespace: &Namespace, task: &Task, data: &[u8]) -> Message {
+    let blank = namespace.alloc(&task.memcg, data.len()).expect("memory");
     blank.fill(&mut &data[..]).expect("a whole source")
 }
 
@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, task: usize, list: usize, note: Note, wait: bool) {
-        let message = message(self.world, &self.tasks[task], &data(note.seed, note.length));
+        let message = message(&self.namespace, &self.tasks[task], &data(note.seed, note.length));
         let (at, who, actor) = (&mut self.lists[list], user(task), actor(&self.tasks[task]));
         let (allowed, fits) = (at.allows(task, 0o2), at.fits(note));
         let result = match wait {
@@ -366,6 +366,8 @@ impl<'a> Run<'a> {
                 assert_eq!(not_sent.reason, expected);
                 assert!(!allowed || !fits && !wait);
                 check(&not_sent.message, note);
+                self.namespace
+                    .free(&self.tasks[task].memcg, not_sent.message.into_blank());
                 self.note(|seen| seen.refused += 1);
             }
         }
@@ -389,6 +391,7 @@ impl<'a> Run<'a> {
                 let note = at.notes.remove(found);
                 assert!(note.length <= room);
                 check(&message, note);
+                self.namespace.free(&self.tasks[task].memcg, message.into_blank());
                 at.receiver = actor.pid;
                 let served = at.let_in();
                 self.served(served, wake);
@@ -413,7 +416,7 @@ impl<'a> Run<'a> {
     fn copy(&mut self, task: usize, list: usize, index: i64, small: bool) {
         let list = &self.lists[list];
         let room = if small { 40 } else { 5000 };
-        let mut into = message(self.world, &self.tasks[task], &vec![0xee; room]);
+        let mut into = message(&self.namespace, &self.tasks[task], &vec![0xee; room]);
         let result = self.namespace.copy(&user(task), list.id, index, room, &mut into);
         let note = usize::try_from(index).ok().and_then(|index| list.notes.get(index));
         match (list.allows(task, 0o4), note) {
@@ -487,7 +490,10 @@ impl<'a> Run<'a> {
             got => got,
         });
         match (self.namespace.end_wait(ticket), got) {
-            (Ended::Received(message), Some(Got::Message(note))) => check(&message, note),
+            (Ended::Received(message), Some(Got::Message(note))) => {
+                check(&message, note);
+                self.namespace.free(&self.tasks[task].memcg, message.into_blank());
+            }
             (Ended::Sent, Some(Got::Sent)) | (Ended::TooBig, Some(Got::TooBig)) => {}
             (Ended::Again(back), Some(Got::Again)) | (Ended::Removed(back), Some(Got::Removed)) => {
                 assert_eq!(back.is_some(), note.is_some());
@@ -652,7 +658,7 @@ fn is_a_sleeper_told_of_the_removal_when_its_queues_id_is_another_ones() {
         let again = namespace.get(&ROOT, &task.memcg, 0, 0o600, 0).expect("a queue");
         assert_eq!(again, id);
         assert_eq!(namespace.limits().get(Limit::NextId) as i32, -1, "it is asked for once");
-        let sent = namespace.send(&ROOT, &actor(&task), id, 1, message(world, &task, b"new"));
+        let sent = namespace.send(&ROOT, &actor(&task), id, 1, message(&namespace, &task, b"new"));
         assert_eq!(sent.expect("room"), Wake::default());
         assert!(namespace.served(&ticket));
         assert!(matches!(namespace.end_wait(ticket), Ended::Removed(None)));

@@ -110,6 +110,52 @@ pub fn copy_to_user(to: u64, from: &[u8]) -> Result<(), Fault> {
     unsafe { copy(to as *mut u8, from.as_ptr(), from.len()) }
 }
 
+/// Reads the word at `address`.
+#[inline(always)]
+pub fn load_user(address: u64) -> Result<u64, Fault> {
+    check(address, 8)?;
+    let (word, failed): (u64, u32);
+    // SAFETY: as in copy: a fault ends it at label 4, with the mark of failure still set; nothing is written.
+    unsafe {
+        core::arch::asm!(
+            smap_site!("1"),
+            "2: mov {word}, qword ptr [{address}]",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            smap_site!("0"),
+            may_fault!("2b", "4b"),
+            address = in(reg) address,
+            word = out(reg) word,
+            failed = inout(reg) 1u32 => failed,
+            options(nostack, readonly),
+        );
+    }
+    if failed == 0 { Ok(word) } else { Err(Fault) }
+}
+
+/// Writes `word` to `address`.
+#[inline(always)]
+pub fn store_user(address: u64, word: u64) -> Result<(), Fault> {
+    check(address, 8)?;
+    let failed: u32;
+    // SAFETY: as in load_user; only the user's half is written.
+    unsafe {
+        core::arch::asm!(
+            smap_site!("1"),
+            "2: mov qword ptr [{address}], {word}",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            smap_site!("0"),
+            may_fault!("2b", "4b"),
+            address = in(reg) address,
+            word = in(reg) word,
+            failed = inout(reg) 1u32 => failed,
+            options(nostack),
+        );
+    }
+    if failed == 0 { Ok(()) } else { Err(Fault) }
+}
+
 /// As [`copy_from_user`], into memory that others may read and write meanwhile.
 ///
 /// # Safety
