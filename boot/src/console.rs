@@ -46,6 +46,8 @@ pub struct Control {
     pub end: Option<ProgramEnd>,
     /// What was not given back when all processes were gone.
     pub leaks: Vec<String>,
+    /// `tollgate: race…`: what the show of races said, line by line (see [`crate::races`]).
+    pub races: Vec<String>,
     /// Events by system call (instrumented kernel only).
     pub events: BTreeMap<String, Events>,
     /// Counters of memory accounting at the end of the run; a cgroup's own as `cgroupN.NAME`.
@@ -59,7 +61,7 @@ pub struct Control {
 }
 
 /// Splits `k=v k=v`; a word without `=` is skipped.
-fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split_ascii_whitespace().filter_map(|word| word.split_once('='))
 }
 
@@ -97,6 +99,7 @@ impl Control {
                 _ => return false,
             },
             "leak" => self.leaks.push(rest.to_owned()),
+            "race" | "race-safe" => self.races.push(text.to_owned()),
             "events" => {
                 let Some(name) = rest.split_ascii_whitespace().next() else {
                     return false;

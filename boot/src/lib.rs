@@ -12,6 +12,7 @@
 
 pub mod build;
 pub mod console;
+pub mod counters;
 pub mod experiment;
 pub mod failure;
 pub mod findings;
@@ -28,4 +29,5 @@ pub mod program;
 pub mod progress;
 pub mod published;
 pub mod qemu;
+pub mod races;
 pub mod table;

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tollgate::build::Guest;
 use tollgate::console::{ProgramEnd, signal_name};
+use tollgate::counters::Counters;
 use tollgate::experiment::{self, Plan};
 use tollgate::failure::{self, KERNEL_FAILED, Usage};
 use tollgate::model::{Cgroup, Model, RowKey, cmdline};
@@ -18,7 +19,7 @@ use tollgate::process;
 use tollgate::program::{Program, read_file};
 use tollgate::progress::Progress;
 use tollgate::qemu::{self, Accel, Load, Machine};
-use tollgate::{json, table};
+use tollgate::{json, races, table};
 
 /// What one message costs under each design of kernel memory accounting.
 ///
@@ -65,7 +66,18 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(Exec),
+    Races(Races),
     Image(Image),
+}
+
+/// Show what unsafe per-CPU counters lose to an interrupt, and that the safe ones do not
+///
+/// Boots the kernel once. Each unsafe add runs with an interrupt before the instruction where it is weak; each safe add with
+/// one before each of its instructions in turn. Exit status 0 if every unsafe add was wrong and every safe one right.
+#[derive(Debug, Args)]
+struct Races {
+    #[command(flatten)]
+    machine: MachineOptions,
 }
 
 /// Write a disk image that a BIOS machine boots (needs `cargo run --features image`)
@@ -102,6 +114,10 @@ struct Exec {
     /// Message cache of the kernel: on or off
     #[arg(long, value_name = "on|off", default_value = "off")]
     msgcache: String,
+
+    /// Counters of the messages and bytes in System V queues: atomic, batch=N, batch-irq=N, local or local-irq
+    #[arg(long, value_name = "VARIANT", default_value = "local")]
+    counters: String,
 
     /// Put a file of the host into the guest, at GUEST or at /NAME; can be given again
     #[arg(long, value_name = "HOST[:GUEST]")]
@@ -194,6 +210,7 @@ fn main() -> ExitCode {
     let handled = ctrlc::set_handler(process::interrupt).context("installing the interrupt handler");
     let done = handled.and_then(|()| match &cli.command {
         Some(Command::Exec(exec)) => run_exec(exec),
+        Some(Command::Races(races)) => show_races(races),
         Some(Command::Image(image)) => write_image(image),
         None => run_experiment(&cli),
     });
@@ -319,6 +336,7 @@ fn run_exec(exec: &Exec) -> Result<i32> {
         "off" => false,
         other => return Err(Usage(format!("unknown --msgcache '{other}': on or off")).into()),
     };
+    let counters = Counters::parse(&exec.counters)?;
     let (path, arguments) = exec.command.split_first().context("no program")?;
     let program = Program::load(Path::new(path))?;
     let files = exec
@@ -344,6 +362,7 @@ fn run_exec(exec: &Exec) -> Result<i32> {
     all.extend(files.iter().map(|(path, contents)| (path.clone(), contents.as_slice())));
     let fs = experiment::file_system(&guest.kernel, &argv, &all)?;
     let mut cmdline = cmdline(accounting, msgcache, cgroup);
+    cmdline.push_str(&format!(" counters={counters}"));
     if exec.machine.all_cpus {
         cmdline.push_str(" cpus=all");
     }
@@ -374,6 +393,34 @@ fn run_exec(exec: &Exec) -> Result<i32> {
         }
         None => KERNEL_FAILED,
     })
+}
+
+/// `races`: one boot that shows them.
+fn show_races(options: &Races) -> Result<i32> {
+    let (mut machine, auto) = options.machine.machine(60)?;
+    let ready = preflight::check(options.machine.qemu.as_deref())?;
+    machine.qemu.clone_from(&ready.qemu);
+    let progress = Progress::new(Guest::steps(false));
+    let guest = Guest::build(&ready.toolchain, false, &progress)?;
+    let dir = temporary_folder()?;
+    if auto {
+        machine.accel = choose(&machine, &guest, dir.path(), &progress)?;
+    }
+    let fs = experiment::file_system(&guest.kernel, &["races".into()], &[])?;
+    let load = Load {
+        kernel: &guest.kernel,
+        initramfs: &fs,
+        cmdline: races::CMDLINE,
+    };
+    let boot = qemu::boot(&machine, &load, dir.path(), None, &AtomicBool::new(false))?;
+    drop(progress);
+    let shown = match races::parse(&boot.control.races) {
+        Ok(shown) => shown,
+        // The kernel's own failure says more.
+        Err(error) => return boot.in_order().and(Err(error)),
+    };
+    std::io::stdout().lock().write_all(races::render(&shown).as_bytes())?;
+    Ok(i32::from(!races::as_expected(&shown)))
 }
 
 /// `image`: a disk image.

@@ -4,7 +4,7 @@
 //! interrupts off; what follows turns it into the first CPU's idle task.
 //!
 //! * [`arch`]: the machine. [`mm`]: memory. [`task`]: tasks and time. [`fs`]: files. [`exec`]: programs.
-//!   [`syscall`]: what programs ask. [`log`]: what we say. [`options`]: what we were told.
+//!   [`syscall`]: what programs ask. [`log`]: what we say. [`options`]: what we were told. [`races`]: a show of counters.
 //! * Below the kernel stand the crates that hold its subject and know nothing of it: cpu, percpu, memcg, slab, ipc.
 
 #![no_std]
@@ -22,6 +22,7 @@ mod log;
 #[allow(unsafe_code)]
 mod mm;
 mod options;
+mod races;
 mod syscall;
 mod task;
 

@@ -4,6 +4,7 @@
 //! since a run under other options than were asked for would be worse.
 
 use core::fmt;
+use percpu::Counting;
 
 /// The accounting models' names, in the order of their history.
 pub const ACCOUNTING: [&str; 6] = ["off", "page", "object", "task-stock", "local-lock", "scoped"];
@@ -23,6 +24,10 @@ pub struct Options {
     pub log_com2: bool,
     /// Timer ticks a second.
     pub tick: u32,
+    /// How a namespace's messages and bytes are counted.
+    pub counters: Counting,
+    /// Whether the run shows the races of the unsafe counters instead of running a program.
+    pub races: bool,
     /// Whether the run ends where a CPU that the firmware lists cannot be had.
     pub all_cpus: bool,
 }
@@ -35,6 +40,8 @@ impl Default for Options {
             user_cgroup: true,
             log_com2: false,
             tick: 1000,
+            counters: Counting::Local,
+            races: false,
             all_cpus: false,
         }
     }
@@ -62,7 +69,7 @@ impl fmt::Display for Error<'_> {
             Error::NotText => f.write_str("it is not UTF-8"),
             Error::UnknownKey(word) => write!(
                 f,
-                "'{}' is unknown; possible are accounting= msgcache= cgroup= log= tick= cpus=",
+                "'{}' is unknown; possible are accounting= msgcache= cgroup= log= tick= cpus= counters= show=",
                 word.escape_debug()
             ),
             Error::BadValue { key, value } => {
@@ -73,6 +80,8 @@ impl fmt::Display for Error<'_> {
                     "cgroup" => f.write_str("user and root"),
                     "log" => f.write_str("com2"),
                     "cpus" => f.write_str("any and all"),
+                    "counters" => f.write_str(Counting::NAMES),
+                    "show" => f.write_str("races"),
                     _ => write!(f, "{} to {}", TICK_RANGE.start(), TICK_RANGE.end()),
                 }
             }
@@ -94,6 +103,8 @@ impl Options {
                 "cgroup" => options.user_cgroup = choose(value, "root", "user").ok_or(bad)?,
                 "log" => options.log_com2 = (value == "com2").then_some(true).ok_or(bad)?,
                 "cpus" => options.all_cpus = choose(value, "any", "all").ok_or(bad)?,
+                "counters" => options.counters = Counting::parse(value).ok_or(bad)?,
+                "show" => options.races = (value == "races").then_some(true).ok_or(bad)?,
                 "tick" => {
                     let hz = value.parse().ok().filter(|hz| TICK_RANGE.contains(hz));
                     options.tick = hz.ok_or(bad)?;

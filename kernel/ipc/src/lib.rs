@@ -38,6 +38,7 @@ pub use permission::{Access, Caller, Owner};
 
 use cache::CacheCounts;
 use memcg::TaskMemcg;
+use percpu::Counting;
 use slab::Slab;
 use users::Users;
 
@@ -57,15 +58,18 @@ pub struct Ipc {
     messages: MessageCache,
     /// Whether new POSIX queues get a message cache.
     cache: bool,
+    /// How a namespace counts what is in its System V queues.
+    counting: Counting,
     counts: CacheCounts,
 }
 
 impl Ipc {
-    /// Message queues over an allocator; with the message cache or without. Once at boot.
+    /// Message queues over an allocator; with the message cache or without; with totals that count by `counting`. Once at
+    /// boot.
     ///
     /// # Errors
     /// No memory, or no per-CPU space.
-    pub fn try_new(slab: &'static Slab, cache: bool) -> Result<&'static Ipc, Error> {
+    pub fn try_new(slab: &'static Slab, cache: bool, counting: Counting) -> Result<&'static Ipc, Error> {
         let mut one = alloc::vec::Vec::new();
         one.try_reserve_exact(1)?;
         one.push(Ipc {
@@ -74,6 +78,7 @@ impl Ipc {
             users: Users::new(),
             messages: MessageCache::try_new()?,
             cache,
+            counting,
             counts: CacheCounts::try_new()?,
         });
         Ok(&one.leak()[0])

@@ -9,18 +9,26 @@
 //! [`PerCpuPair`] (a compare-and-exchange of two words, SLUB's freelist), [`PerCpuI64`] (an add) and, on top of it,
 //! [`PercpuRef`] (a reference count that is per CPU until it is killed).
 //!
-//! **Lock order.** The slot allocator's lock has rank 80; no other lock is taken under it.
+//! [`counter`] has the counters that are cheap to add to and dear to read, and [`races`] those of them that went wrong.
+//!
+//! **Lock order.** The slot allocator's lock has rank 80, a counter's 85; no other lock is taken under either.
 
 #![cfg_attr(target_os = "none", no_std)]
 
 mod area;
 mod count;
+pub mod counter;
 mod pair;
+pub mod races;
 mod reference;
 mod slot;
+#[cfg(test)]
+mod tests;
+mod word;
 
 pub use area::{free_bytes, used_bytes};
 pub use count::PerCpuI64;
+pub use counter::{Counting, PercpuCounter};
 pub use pair::PerCpuPair;
 pub use reference::PercpuRef;
 pub use slot::{NoSpace, PerCpu};

@@ -23,7 +23,7 @@ use linux_raw_sys::general;
 
 /// Makes the machine's queues. Once, at boot.
 pub fn start(system: &task::System) -> core::result::Result<(), ipc::Error> {
-    let ipc = ipc::Ipc::try_new(system.slab, system.options.msgcache)?;
+    let ipc = ipc::Ipc::try_new(system.slab, system.options.msgcache, system.options.counters)?;
     task::ipc_namespace::start(ipc)
 }
 

@@ -32,13 +32,17 @@ pub fn run() {
     let init = Current::get();
     let options = &system().options;
     control!(
-        "boot accounting={} msgcache={} cgroup={} cpus={} tsc_khz={}",
+        "boot accounting={} msgcache={} cgroup={} cpus={} counters={} tsc_khz={}",
         options.accounting,
         if options.msgcache { "on" } else { "off" },
         if options.user_cgroup { "user" } else { "root" },
         cpu::online().count(),
+        options.counters,
         arch::tsc::khz()
     );
+    if options.races {
+        arch::qemu::exit(crate::races::show());
+    }
     let before = accounts::Snapshot::take();
     let tasks = existing();
     if let Err(errno) = fs::filesystems::mount_all() {

@@ -69,7 +69,7 @@ impl Namespace {
             limits: Limits::new(),
             ids: SpinLock::new(30, Ids::new()),
             slots: Slots::try_new()?,
-            totals: Totals::try_new()?,
+            totals: Totals::try_new(ipc.counting)?,
         })
     }
 

@@ -45,7 +45,7 @@ impl World {
             let slab = Slab::by_name(model).expect("an allocator");
             let accounting = slab.accounting();
             let cgroups = [(); 2].map(|()| accounting.create(accounting.root()).expect("a cgroup"));
-            let ipc = Ipc::try_new(slab, cache).expect("queues");
+            let ipc = Ipc::try_new(slab, cache, percpu::Counting::Local).expect("queues");
             let namespace = Box::leak(Box::new(Namespace::new(ipc)));
             let mut world = World {
                 slab,

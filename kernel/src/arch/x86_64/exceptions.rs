@@ -8,7 +8,7 @@
 
 use super::layout::{self, is_user};
 use super::trap::{Trap, TrapFrame, vector};
-use super::{ipi, pvh, report, usercopy};
+use super::{breakpoint, ipi, pvh, report, usercopy};
 use crate::mm::stacks::{self, Place};
 use core::fmt;
 use cpu::irq;
@@ -208,7 +208,8 @@ fn offer(address: u64, error: u64) -> bool {
 /// One of the traps that can come anywhere, in ring 0.
 pub(super) fn anywhere_in_kernel(frame: &mut TrapFrame) {
     match frame.vector as u8 {
-        // A single step or a watchpoint that ring 3 set and ring 0 ran into: harmless, and not ours to follow.
+        vector::DEBUG if breakpoint::met(frame) => {}
+        // A single step that ring 3 set and ring 0 ran into: harmless, and not ours to follow.
         vector::DEBUG => frame.rflags &= !(1 << 8),
         number => {
             if number == vector::NMI {

@@ -20,6 +20,7 @@
 //! * [`tsc`]: `read()`, `khz()`, `now_ns()`. [`rtc::read`]: seconds since 1970. [`serial`]: the console's bytes.
 //! * [`syscall_entry::full_frame!`]: makes an entry of the system-call table of a function that takes `&mut TrapFrame`.
 //! * [`startup::Trampoline`]: starts the other processors. [`ipi::call`], [`ipi::reschedule`]: interrupts them.
+//! * [`breakpoint::with_interrupt_at`]: an interrupt at a given instruction, for shows.
 //! * [`events::report`]: the counted events of each system call, in the build that counts. [`idle`], [`qemu::exit`].
 //!
 //! **What the kernel provides** (hooks; interrupts are on unless said):
@@ -43,6 +44,7 @@ mod apic;
 mod backtrace;
 pub mod boot_info;
 mod bootloader_entry;
+pub mod breakpoint;
 pub mod events;
 mod exceptions;
 pub mod features;

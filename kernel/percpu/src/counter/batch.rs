@@ -1,0 +1,42 @@
+//! `batch=N` and `batch-irq=N`: parts below N, then a fold.
+
+use super::{PercpuCounter, Variant};
+
+/// Adds to this CPU's part by a local compare-and-exchange; what would reach ±batch is folded.
+///
+/// # Why an interrupt between its steps does no harm
+/// The interrupt adds too, on the same CPU: A reads the part as v; B, the interrupt, makes it w, by an add or a fold.
+/// * A saw that v + amount fits: its exchange finds w instead of v, and A decides again, by w. If w = v nothing is lost
+///   either: v + amount still fits.
+/// * A saw that it does not fit: it folds what the part is by then, w, and not v.
+///
+/// A is moved to another CPU between its steps: the same, with that CPU's part for w.
+pub struct Batch;
+
+impl Variant for Batch {
+    #[inline(always)]
+    fn add(counter: &PercpuCounter, amount: i64) {
+        let mut part = counter.parts.load();
+        while let Some(grown) = counter.grown(part, amount) {
+            match counter.parts.compare_exchange(part, grown) {
+                Ok(()) => return,
+                Err(found) => part = found,
+            }
+        }
+        counter.fold(amount);
+    }
+}
+
+/// The same with interrupts off from the read to the write: nothing can come between (what Linux does where a CPU has no
+/// local compare-and-exchange).
+pub struct BatchMasked;
+
+impl Variant for BatchMasked {
+    #[inline(always)]
+    fn add(counter: &PercpuCounter, amount: i64) {
+        cpu::without_interrupts(|masked| match counter.grown(counter.parts.load(), amount) {
+            Some(grown) => counter.parts.set(grown, masked),
+            None => counter.fold(amount),
+        });
+    }
+}
