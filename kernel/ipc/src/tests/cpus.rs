@@ -8,25 +8,25 @@ use std::sync::Condvar;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-const CPUS: usize = 8;
+pub(super) const CPUS: usize = 8;
 const MESSAGES: usize = if cfg!(miri) { 20 } else { 4_000 };
 /// Longer than any honest wait.
-const FOREVER: Duration = Duration::from_secs(60);
+pub(super) const FOREVER: Duration = Duration::from_secs(60);
 
 /// Where the tasks sleep: a remembered wake-up each. Task `n` + 1 runs on CPU `n`.
-struct Beds(Vec<(Mutex<bool>, Condvar)>);
+pub(super) struct Beds(Vec<(Mutex<bool>, Condvar)>);
 
 impl Beds {
-    fn new() -> Beds {
+    pub(super) fn new() -> Beds {
         Beds((0..CPUS).map(|_| Default::default()).collect())
     }
-    fn wake(&self, task: TaskId) {
+    pub(super) fn wake(&self, task: TaskId) {
         let (woken, bell) = &self.0[task as usize - 1];
         *woken.lock().unwrap() = true;
         bell.notify_one();
     }
     /// Sleeps until woken or out of time; tells whether woken.
-    fn sleep(&self, task: TaskId, time: Duration) -> bool {
+    pub(super) fn sleep(&self, task: TaskId, time: Duration) -> bool {
         let (woken, bell) = &self.0[task as usize - 1];
         let (mut woken, _) = bell
             .wait_timeout_while(woken.lock().unwrap(), time, |woken| !*woken)
@@ -36,10 +36,10 @@ impl Beds {
 }
 
 /// A small generator of numbers, for each CPU its own.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+    pub(super) fn roll(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

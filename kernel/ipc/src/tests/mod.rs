@@ -10,6 +10,7 @@ mod notify;
 mod property;
 mod queue;
 mod sysv;
+mod sysv_cpus;
 
 use crate::message::MAX_INLINE;
 use crate::mqueue::{Claim, Create, Namespace, NamespaceRef, Open, Queue, Received, Sent};
