@@ -3,7 +3,7 @@
 //! * [`Namespace`]: the queues of an IPC namespace by id and by key, and all operations on them. [`Limits`]: the settings
 //!   of `/proc/sys/kernel/msg*`.
 //! * [`Selector`]: which message a receiver wants. [`Ownership`]: who may do what.
-//! * [`Sent`], [`Received`], [`Wake`], [`Ended`]: what an operation tells the kernel.
+//! * [`Sending`], [`Receiving`], [`Wake`], [`Ended`]: what an operation tells the kernel.
 //!
 //! The kernel copies from and to its programs, sleeps and wakes; this owns the rest.
 //!

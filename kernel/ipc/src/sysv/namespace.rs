@@ -470,7 +470,7 @@ impl Namespace {
         }
     }
 
-    /// The next to wake, if there is one: for tests and for the end of a run, where nobody sleeps.
+    /// Removes all queues: at the end of a run. `wake` is told of tasks that slept at one.
     pub fn remove_all(&self, mut wake: impl FnMut(TaskId)) {
         let root = Caller::new(0, 0, true, u64::MAX);
         loop {

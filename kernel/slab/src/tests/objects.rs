@@ -3,6 +3,7 @@
 use super::*;
 use crate::{Fault, Fifo, Object, Sink, Source, Spare, Tree};
 use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
 use std::collections::BTreeMap;
 use std::string::String;
 use std::sync::Arc;
@@ -152,6 +153,36 @@ fn is_the_first_in_the_first_out() {
         fifo.push_front(object(slab, task, 8, 0));
         fifo.push(object(slab, task, 9, 0));
         assert_eq!(fifo.iter().count(), 2);
+    });
+}
+
+#[test]
+fn can_any_object_be_taken_out_of_a_queue() {
+    with_slab(|slab, task| {
+        for taken in 0..5 {
+            let mut fifo = Fifo::new();
+            (0..4).for_each(|number| fifo.push(object(slab, task, number, 0)));
+            let look = |&number: &i32| match number == taken {
+                true => ControlFlow::Break(true),
+                false => ControlFlow::Continue(()),
+            };
+            assert_eq!(
+                fifo.take_where(look).map(|object| *object),
+                (taken < 4).then_some(taken)
+            );
+            // Whatever was the last: the next one comes behind what is left.
+            fifo.push(object(slab, task, 9, 0));
+            let left: Vec<_> = core::iter::from_fn(|| fifo.pop()).map(|object| *object).collect();
+            let expected: Vec<_> = (0..4).filter(|&number| number != taken).chain([9]).collect();
+            assert_eq!(left, expected);
+        }
+        let mut fifo = Fifo::new();
+        fifo.push(object(slab, task, 1, 0));
+        assert!(
+            fifo.take_where(|_| ControlFlow::Break(false)).is_none(),
+            "looked at and left"
+        );
+        assert_eq!(fifo.front(), Some(&1));
     });
 }
 
