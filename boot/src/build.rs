@@ -217,6 +217,23 @@ impl Guest {
         if events { 3 } else { 2 }
     }
 
+    /// Builds the kernel with its own checks on (lock order, arithmetic, all assertions): for tests, not for figures. It
+    /// has the path of a guest's kernel.
+    pub fn build_checked(toolchain: &Toolchain, progress: &Progress) -> Result<PathBuf> {
+        let dir = target_dir()?.join("guest-checked");
+        progress.doing("building the kernel with checks");
+        let mut command = toolchain.cargo();
+        command.args(["-p", "kernel", "--target-dir"]).arg(&dir);
+        for check in ["DEBUG_ASSERTIONS", "OVERFLOW_CHECKS"] {
+            command.env(format!("CARGO_PROFILE_KERNEL_{check}"), "true");
+        }
+        run("the kernel with checks", command, progress)?;
+        progress.step();
+        let kernel = dir.join(TARGET).join(PROFILE).join("tollgate-kernel");
+        ensure!(kernel.is_file(), "{}: the build made no such file", kernel.display());
+        Ok(kernel)
+    }
+
     /// A program's file. Errors: userland has none of that name.
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.programs.join(name);

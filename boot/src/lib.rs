@@ -16,6 +16,7 @@ pub mod counters;
 pub mod experiment;
 pub mod failure;
 pub mod findings;
+pub mod fuzz;
 #[cfg(feature = "image")]
 pub mod image;
 pub mod initramfs;

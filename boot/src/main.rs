@@ -13,6 +13,7 @@ use tollgate::console::{ProgramEnd, signal_name};
 use tollgate::counters::Counters;
 use tollgate::experiment::{self, Plan};
 use tollgate::failure::{self, KERNEL_FAILED, Usage};
+use tollgate::fuzz::{self, Find};
 use tollgate::model::{Cgroup, Model, RowKey, cmdline};
 use tollgate::preflight::{self, Ready};
 use tollgate::process;
@@ -66,6 +67,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Exec(Exec),
+    Fuzz(Fuzz),
     Races(Races),
     Image(Image),
 }
@@ -78,6 +80,36 @@ enum Command {
 struct Races {
     #[command(flatten)]
     machine: MachineOptions,
+}
+
+/// Make random calls until the kernel falls, or does not
+///
+/// Runs the program `fuzz` on a kernel with its own checks on. Where the kernel fails, hangs or leaks, prints the seed and
+/// makes the failure as small as it can, and keeps it as a file. Exit status: 0 where the kernel survived, 125 where not.
+#[derive(Debug, Args)]
+struct Fuzz {
+    #[command(flatten)]
+    machine: MachineOptions,
+
+    /// Where the random numbers begin
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// About how many calls
+    #[arg(long, value_name = "M", default_value_t = 500_000)]
+    calls: u64,
+
+    /// Threads that make calls at the same time, 1 to 8 [default: one a CPU, at most 8]
+    #[arg(long, value_name = "N")]
+    threads: Option<u64>,
+
+    /// Make the calls that a file says, as an earlier failure was kept
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+
+    /// Where failures are kept
+    #[arg(long, value_name = "DIR", default_value = "fuzz")]
+    keep: PathBuf,
 }
 
 /// Write a disk image that a BIOS machine boots (needs `cargo run --features image`)
@@ -211,6 +243,7 @@ fn main() -> ExitCode {
     let done = handled.and_then(|()| match &cli.command {
         Some(Command::Exec(exec)) => run_exec(exec),
         Some(Command::Races(races)) => show_races(races),
+        Some(Command::Fuzz(fuzz)) => run_fuzz(fuzz),
         Some(Command::Image(image)) => write_image(image),
         None => run_experiment(&cli),
     });
@@ -421,6 +454,54 @@ fn show_races(options: &Races) -> Result<i32> {
     };
     std::io::stdout().lock().write_all(races::render(&shown).as_bytes())?;
     Ok(i32::from(!races::as_expected(&shown)))
+}
+
+/// `fuzz`: one seed, or one kept failure.
+fn run_fuzz(fuzz: &Fuzz) -> Result<i32> {
+    let (mut machine, _) = fuzz.machine.machine(600)?;
+    let find = match &fuzz.replay {
+        Some(file) => Find::read(file)?,
+        None => {
+            let threads = fuzz.threads.unwrap_or(machine.cpus.min(8).into());
+            Find::new(fuzz.seed, fuzz.calls, threads, machine.cpus)?
+        }
+    };
+    let ready = preflight::check(fuzz.machine.qemu.as_deref())?;
+    machine.qemu.clone_from(&ready.qemu);
+    let progress = Progress::new(Guest::steps(false) + 1);
+    let (kernel, program) = fuzz::build(&ready.toolchain, &progress)?;
+    let dir = temporary_folder()?;
+    let guests = fuzz::Guests {
+        machine: &machine,
+        kernel: &kernel,
+        program: &program,
+        dir: dir.path(),
+    };
+    progress.doing(&format!("{find}"));
+    let error = match guests.summary(&find) {
+        Ok(summary) => {
+            drop(progress);
+            println!("{find}\n{summary}: the kernel survived");
+            return Ok(0);
+        }
+        Err(error) if process::interrupted() => return Err(error),
+        Err(error) => error,
+    };
+    for line in failure::detail(&error) {
+        eprintln!("{line}");
+    }
+    let failure = failure::one_line(&error);
+    eprintln!("tollgate: {find}: {failure}");
+    if machine.accel != Accel::Icount {
+        eprintln!("tollgate: not made smaller: without --accel tcg-icount no two runs are alike");
+        return Ok(KERNEL_FAILED);
+    }
+    let small = fuzz::minimise(&guests, find, &progress)?;
+    let calls = guests.shown(&small)?;
+    drop(progress);
+    let file = fuzz::keep(&fuzz.keep, &small, &failure, &calls)?;
+    eprintln!("tollgate: kept in {}: --replay {0} makes it again", file.display());
+    Ok(KERNEL_FAILED)
 }
 
 /// `image`: a disk image.

@@ -31,6 +31,8 @@ pub struct Setting {
     /// Whether they run at the same time, each in a thread of the host's: then no two runs are alike. Without, instructions
     /// are counted and the CPUs take turns.
     pub parallel: bool,
+    /// Whether the kernel has its own checks on: lock order, arithmetic, all assertions.
+    pub checked: bool,
 }
 
 impl Setting {
@@ -41,6 +43,7 @@ impl Setting {
         cgroup: Cgroup::User,
         cpus: 1,
         parallel: false,
+        checked: false,
     };
 }
 
@@ -100,6 +103,16 @@ pub fn built() -> Result<&'static Built> {
         .map_err(|e| anyhow!("{e}"))
 }
 
+/// Builds the kernel with its own checks on at the first call. Errors: as for [`built`].
+pub fn checked() -> Result<&'static Path> {
+    static CHECKED: OnceLock<std::result::Result<PathBuf, String>> = OnceLock::new();
+    let build = || Guest::build_checked(&preflight::check(None)?.toolchain, &Progress::Silent);
+    CHECKED
+        .get_or_init(|| build().map_err(|e| in_full(&e)))
+        .as_deref()
+        .map_err(|e| anyhow!("{e}"))
+}
+
 /// An error with the lines that it would show before its own.
 pub fn in_full(error: &anyhow::Error) -> String {
     let mut text = failure::detail(error).join("\n");
@@ -134,10 +147,15 @@ fn boot(executable: &Path, arguments: &[&str], setting: Setting) -> Result<Run> 
     let in_guest = format!("/bin/{name}");
     let mut argv = vec![in_guest.clone()];
     argv.extend(arguments.iter().map(|&a| a.to_owned()));
-    let files = experiment::file_system(&built.guest.kernel, &argv, &[(in_guest, &image)])?;
+    let kernel = if setting.checked {
+        checked()?
+    } else {
+        &built.guest.kernel
+    };
+    let files = experiment::file_system(kernel, &argv, &[(in_guest, &image)])?;
     let cmdline = cmdline(setting.model, setting.msgcache, setting.cgroup);
     let load = Load {
-        kernel: &built.guest.kernel,
+        kernel,
         initramfs: &files,
         cmdline: &cmdline,
     };

@@ -30,11 +30,12 @@ questions! {
     can_many_threads_come_and_go
 }
 
-/// Virtual CPUs that run at the same time.
+/// Virtual CPUs that run at the same time, and a kernel that checks itself.
 fn parallel(cpus: u32) -> Setting {
     Setting {
         cpus,
         parallel: true,
+        checked: true,
         ..Setting::DEFAULT
     }
 }

@@ -198,3 +198,57 @@ pub fn rdtsc() -> u64 {
     // be a signal and not undefined behaviour.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
+
+/// Any call with any arguments; the kernel's result as it is.
+///
+/// # Safety
+/// The caller answers for every address among the arguments, and for what the call does to the process: to its memory, its
+/// descriptors, its other threads.
+#[inline(always)]
+pub unsafe fn raw(number: usize, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        syscall!(
+            number,
+            "rdi" = arguments[0],
+            "rsi" = arguments[1],
+            "rdx" = arguments[2],
+            "r10" = arguments[3],
+            "r8" = arguments[4],
+            "r9" = arguments[5]
+        )
+    }
+}
+
+/// clone(2) for a thread that begins in `entry(argument)` with its stack at `stack`. The kernel's result.
+///
+/// # Safety
+/// `flags` share the memory; `stack` is the top of a mapping, a multiple of 16, that is the thread's alone and stays.
+pub unsafe fn thread(flags: usize, stack: usize, entry: extern "C" fn(usize) -> !, argument: usize) -> isize {
+    const CLONE: usize = 56;
+    let result: isize;
+    // SAFETY: the child has its own stack (caller) and goes to `entry`, which does not return; the parent goes on behind.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") CLONE => result,
+            in("rdi") flags,
+            in("rsi") stack,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") argument,
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}

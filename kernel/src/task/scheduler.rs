@@ -138,6 +138,11 @@ pub fn preempt_from_interrupt() {
 }
 
 fn choose(how: Leave) {
+    // Who holds a lock must not give up its CPU: the count is the CPU's, and would go with it.
+    debug_assert!(
+        preempt::preemptible(),
+        "a task gives up its CPU inside a section that keeps it"
+    );
     cpu::without_interrupts(|masked| {
         let here = cpu::id();
         let cpu = &CPUS[here];
@@ -247,10 +252,16 @@ fn add(at: usize, queue: &mut TaskQueue, task: &Task, woken: bool) {
 
 /// Puts a task that is in no queue, runs nowhere and wants a CPU into a queue.
 pub fn place(task: &Task) {
-    let at = balance::choose_cpu(task);
-    let mut queue = CPUS[at].queue.lock();
-    task.set_cpu(at);
-    add(at, &mut queue, task, false);
+    let to = balance::choose_cpu(task);
+    // Its CPU is changed under its old queue's lock and it is linked under the new one's, so who holds the lock of its
+    // CPU's queue knows whether it is linked there or nowhere.
+    let (at, mut queue) = queue_of(task);
+    if to != at {
+        task.set_cpu(to);
+        drop(queue);
+        queue = CPUS[to].queue.lock();
+    }
+    add(to, &mut queue, task, false);
 }
 
 /// Makes a new task runnable. It gets its turn: who made it goes on.
@@ -274,7 +285,7 @@ pub fn wake_interruptible(task: &Task) -> bool {
 fn wake_if(task: &Task, sleeps: impl Fn(State) -> bool) -> bool {
     let (at, mut queue) = queue_of(task);
     let state = task.state();
-    if state == State::Ended || !sleeps(state) {
+    if matches!(state, State::New | State::Ended) || !sleeps(state) {
         return false;
     }
     task.set_state(State::Runnable);

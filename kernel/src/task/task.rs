@@ -31,6 +31,8 @@ pub enum State {
     Sleeping,
     /// Sleeps until what it waits for has happened.
     Waiting,
+    /// Is being made: others may know it already, but a wake-up is not for it.
+    New,
     /// Has ended, and will be left for ever at its next switch.
     Ended,
 }
@@ -238,7 +240,7 @@ impl Task {
         EXISTING.fetch_add(1, Ordering::Relaxed);
         Task {
             work: AtomicU32::new(0),
-            state: AtomicU32::new(State::Waiting as u32),
+            state: AtomicU32::new(State::New as u32),
             queued: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             scheduling: AtomicU32::new(Scheduling::DEFAULT.pack().0),
@@ -265,6 +267,7 @@ impl Task {
             0 => State::Runnable,
             1 => State::Sleeping,
             2 => State::Waiting,
+            3 => State::New,
             _ => State::Ended,
         }
     }

@@ -28,7 +28,10 @@ fn begin(reason: fmt::Arguments) {
     interrupts::disable();
     let here = cpu::id() + 1;
     match REPORTER.compare_exchange(0, here, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => ipi::stop_others(),
+        Ok(_) => {
+            cpu::lock::stop_checking();
+            ipi::stop_others();
+        }
         Err(reporter) if reporter == here => {
             failure(format_args!("tollgate: | failed again while reporting: {reason}"));
             qemu::exit(false);

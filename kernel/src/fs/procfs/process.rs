@@ -118,7 +118,7 @@ fn pages(process: &Process) -> u64 {
 fn state(task: &Task) -> char {
     use crate::task::task::State;
     match task.state() {
-        State::Runnable => 'R',
+        State::Runnable | State::New => 'R',
         State::Sleeping => 'S',
         State::Waiting => 'D',
         State::Ended => 'Z',
