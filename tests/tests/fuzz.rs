@@ -35,20 +35,20 @@ fn survives(seed: u64, calls: u64, threads: u64, cpus: u32) {
 
 #[test]
 fn does_one_cpu_survive() {
-    survives(1, 15_000, 1, 1);
+    survives(1, 8_000, 1, 1);
 }
 
 #[test]
 fn do_threads_on_one_cpu_survive() {
-    survives(2, 15_000, 4, 1);
+    survives(2, 8_000, 4, 1);
 }
 
 #[test]
 fn do_two_cpus_survive() {
-    survives(3, 15_000, 2, 2);
+    survives(3, 8_000, 2, 2);
 }
 
 #[test]
 fn do_four_cpus_survive() {
-    survives(4, 15_000, 4, 4);
+    survives(4, 8_000, 4, 4);
 }
