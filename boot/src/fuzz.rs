@@ -54,7 +54,7 @@ impl Find {
             threads,
             cpus,
             workers: 0..calls.div_ceil(threads * EACH),
-            calls: vec![0..threads * EACH],
+            calls: std::iter::once(0..threads * EACH).collect(),
         })
     }
 
