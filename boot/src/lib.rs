@@ -7,14 +7,18 @@
 //! [`experiment`] does that once a row and [`findings`], [`table`] and [`json`] say what came out, beside the
 //! [`published`] figures and the time that [`latency`] models.
 //!
+//! [`figures`] names every result, so that two runs can be compared, and [`baseline`] compares with a recorded one.
+//!
 //! Nothing here holds a lock across a boot, and no code is unsafe.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod build;
 pub mod console;
 pub mod counters;
 pub mod experiment;
 pub mod failure;
+pub mod figures;
 pub mod findings;
 pub mod fuzz;
 #[cfg(feature = "image")]

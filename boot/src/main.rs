@@ -1,8 +1,11 @@
 //! The `tollgate` command: its options, and what happens in which order. The work is the library's.
 #![forbid(unsafe_code)]
 
+mod commands;
+
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use commands::verify::{self, Verify};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,6 +69,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Verify(Verify),
     Exec(Exec),
     Fuzz(Fuzz),
     Races(Races),
@@ -242,6 +246,7 @@ fn main() -> ExitCode {
     let handled = ctrlc::set_handler(process::interrupt).context("installing the interrupt handler");
     let done = handled.and_then(|()| match &cli.command {
         Some(Command::Exec(exec)) => run_exec(exec),
+        Some(Command::Verify(verify)) => verify::run(verify),
         Some(Command::Races(races)) => show_races(races),
         Some(Command::Fuzz(fuzz)) => run_fuzz(fuzz),
         Some(Command::Image(image)) => write_image(image),

@@ -1,0 +1,3 @@
+//! The subcommands: each with its options and the order of what it does.
+
+pub mod verify;
