@@ -12,7 +12,6 @@ use super::tasks::Current;
 use crate::arch::layout::{PAGE_SIZE as PAGE, USER_END};
 use crate::arch::paging::Protection;
 use crate::task;
-use cpu::atomic::Ordering;
 
 /// What an access wants to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +136,7 @@ pub fn handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool {
         (false, true) => Access::Execute,
         (false, false) => Access::Read,
     };
-    current.process.minor_faults.fetch_add(1, Ordering::Relaxed);
+    task::cputime::count_fault(&current);
     match space.fault(address, access, || SpaceLimits::of(&current)) {
         Ok(()) => true,
         Err(Refused::OutOfMemory) => {

@@ -65,7 +65,7 @@ pub(super) fn wait4(pid: i32, status: UserPtr<i32>, options: u32, used: UserPtr<
         })?;
     }
     if let Some(used) = used.optional() {
-        used.write(&usage(report.time, report.faults))?;
+        used.write(&usage(report.usage))?;
     }
     Ok(report.pid as i32)
 }
@@ -96,7 +96,7 @@ pub(super) fn waitid(kind: u32, id: i32, info: UserPtr<[u64; 6]>, options: u32, 
     if let Some(used) = used.optional()
         && let Some(report) = &report
     {
-        used.write(&usage(report.time, report.faults))?;
+        used.write(&usage(report.usage))?;
     }
     let Some(to) = info.optional() else {
         return Ok(());

@@ -5,12 +5,12 @@ use super::user::UserPtr;
 use crate::arch;
 use crate::arch::layout::USER_END;
 use crate::mm::tasks::Current;
+use crate::task::cputime::{self, Usage};
 use crate::task::credentials::Credentials;
 use crate::task::exit::{self, Exit};
 use crate::task::{self, clock};
 use crate::user_struct;
 use core::convert::Infallible;
-use cpu::atomic::Ordering;
 use linux_raw_sys::general::{self, rlimit64, rusage};
 
 pub(super) fn exit(status: i32) -> Result<Infallible> {
@@ -183,52 +183,55 @@ user_struct! {
     }
 }
 
-/// All of a process's time counts as the program's: the kernel does not look at the clock on its borders.
 pub(super) fn times(to: UserPtr<Times>) -> Result<i64> {
     let now = clock::monotonic();
     let ticks = |nanoseconds: u64| (nanoseconds / (clock::SECOND / CLOCK_TICKS)) as i64;
     if let Some(to) = to.optional() {
+        let process = &Current::get().process;
+        let (user, system) = cputime::of_process(process).split();
+        let children = process.children_usage();
         to.write(&Times {
-            user: ticks(now - Current::get().process.started),
-            system: 0,
-            children_user: ticks(Current::get().process.children_time.load(Ordering::Relaxed)),
-            children_system: 0,
+            user: ticks(user),
+            system: ticks(system),
+            children_user: ticks(children.user),
+            children_system: ticks(children.system),
         })?;
     }
     Ok(ticks(now))
 }
 
 pub(super) fn getrusage(who: i32, to: UserPtr<rusage>) -> Result<()> {
-    let process = &Current::get().process;
+    let current = Current::get();
     /// `RUSAGE_SELF`, `RUSAGE_THREAD` and `RUSAGE_CHILDREN`.
     const SELF: i32 = general::RUSAGE_SELF as i32;
     const THREAD: i32 = general::RUSAGE_THREAD as i32;
     const CHILDREN: i32 = general::RUSAGE_CHILDREN;
-    let (nanoseconds, faults) = match who {
-        SELF | THREAD => (process.lived(), process.minor_faults.load(Ordering::Relaxed)),
-        CHILDREN => (
-            process.children_time.load(Ordering::Relaxed),
-            process.children_faults.load(Ordering::Relaxed),
-        ),
+    let used = match who {
+        SELF => cputime::of_process(&current.process).usage(),
+        THREAD => {
+            cputime::update();
+            current.cpu_time.usage()
+        }
+        CHILDREN => current.process.children_usage(),
         _ => return Err(Errno::EINVAL),
     };
-    to.write(&usage(nanoseconds, faults))
+    to.write(&usage(used))
 }
 
-/// What `nanoseconds` of run time and `faults` page faults are as a `struct rusage`.
-pub(super) fn usage(nanoseconds: u64, faults: u64) -> rusage {
+/// `used` as a `struct rusage`.
+pub(super) fn usage(used: Usage) -> rusage {
     let time = |nanoseconds: u64| general::__kernel_old_timeval {
         tv_sec: (nanoseconds / clock::SECOND) as i64,
         tv_usec: (nanoseconds % clock::SECOND / 1000) as i64,
     };
     rusage {
-        ru_utime: time(nanoseconds),
-        ru_stime: time(0),
+        ru_utime: time(used.user),
+        ru_stime: time(used.system),
         ru_maxrss: 0,
         ru_ixrss: 0,
         ru_idrss: 0,
         ru_isrss: 0,
-        ru_minflt: faults as i64,
+        ru_minflt: used.faults as i64,
         ru_majflt: 0,
         ru_nswap: 0,
         ru_inblock: 0,
@@ -236,7 +239,7 @@ pub(super) fn usage(nanoseconds: u64, faults: u64) -> rusage {
         ru_msgsnd: 0,
         ru_msgrcv: 0,
         ru_nsignals: 0,
-        ru_nvcsw: 0,
-        ru_nivcsw: 0,
+        ru_nvcsw: used.voluntary as i64,
+        ru_nivcsw: used.involuntary as i64,
     }
 }

@@ -173,9 +173,9 @@ calls! {
     __NR_umask umask = file::umask, (0) Full;
     __NR_gettimeofday gettimeofday = time::gettimeofday, (0 1) Full;
     __NR_getrlimit getrlimit = process::getrlimit, (0 1) Full;
-    __NR_getrusage getrusage = process::getrusage, (0 1) Partial("one time for program and kernel, and page faults");
+    __NR_getrusage getrusage = process::getrusage, (0 1) Partial("the largest resident set");
     __NR_sysinfo sysinfo = system::sysinfo, (0) Full;
-    __NR_times times = process::times, (0) Partial("one time for program and kernel");
+    __NR_times times = process::times, (0) Full;
     __NR_getuid getuid = process::getuid, () Full;
     __NR_getgid getgid = process::getgid, () Full;
     __NR_setuid setuid = identity::setuid, (0) Full;
@@ -234,9 +234,9 @@ calls! {
     __NR_timer_gettime timer_gettime = timer::timer_gettime, (0 1) Full;
     __NR_timer_getoverrun timer_getoverrun = timer::timer_getoverrun, (0) Full;
     __NR_timer_delete timer_delete = timer::timer_delete, (0) Full;
-    __NR_clock_gettime clock_gettime = time::clock_gettime, (0 1) Partial("CPU-time clocks show the time since the start");
+    __NR_clock_gettime clock_gettime = time::clock_gettime, (0 1) Full;
     __NR_clock_getres clock_getres = time::clock_getres, (0 1) Full;
-    __NR_clock_nanosleep clock_nanosleep = time::clock_nanosleep, (0 1 2 3) Partial("CPU-time clocks");
+    __NR_clock_nanosleep clock_nanosleep = time::clock_nanosleep, (0 1 2 3) Partial("a CPU-time clock is waited for as if it were running");
     __NR_exit_group exit_group = process::exit_group, (0) Full;
     __NR_epoll_wait epoll_wait = file::epoll_wait, (0 1 2 3) Full;
     __NR_epoll_ctl epoll_ctl = file::epoll_ctl, (0 1 2 3) Full;

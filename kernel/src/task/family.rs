@@ -8,12 +8,13 @@
 //!
 //! **Lock order.** Everything here happens under the table's lock (5); waking takes run queues (91) below it.
 
+use super::cputime::Usage;
 use super::exit::Exit;
 use super::process::Process;
 use super::signal::{self, Info, Signal};
 use super::table::{TABLE, Table};
 use super::task::Pid;
-use super::{clock, wake, wake_interruptible};
+use super::{cputime, wake, wake_interruptible};
 use crate::mm::shared::Shared;
 use crate::mm::tasks::Current;
 use crate::syscall::errno::{Errno, Result};
@@ -81,10 +82,8 @@ pub struct Report {
     pub uid: u32,
     /// What has become of it.
     pub change: Change,
-    /// Nanoseconds that it lived, with those of its children.
-    pub time: u64,
-    /// Its page faults, with those of its children.
-    pub faults: u64,
+    /// What it used, with what its children did.
+    pub usage: Usage,
 }
 
 impl Wanted {
@@ -139,16 +138,16 @@ pub fn look(parent: &Process, wanted: &Wanted) -> Result<Option<Report>> {
     let gone = matches!(change, Change::Ended(_)) && !wanted.keep;
     let removed = gone.then(|| table.processes.remove(at));
     drop(table);
+    let mut usage = child.cpu_time.usage();
+    usage += child.children_usage();
     let report = Report {
         pid: child.pid,
         uid: child.credentials().uid,
         change,
-        time: child.lived() + child.children_time.load(Ordering::Relaxed),
-        faults: child.minor_faults.load(Ordering::Relaxed) + child.children_faults.load(Ordering::Relaxed),
+        usage,
     };
     if removed.is_some() {
-        parent.children_time.fetch_add(report.time, Ordering::Relaxed);
-        parent.children_faults.fetch_add(report.faults, Ordering::Relaxed);
+        parent.add_child_usage(usage);
     }
     Ok(Some(report))
 }
@@ -174,7 +173,8 @@ pub fn wait(current: &Current, wanted: &Wanted) -> Result<Report> {
 
 /// The last task of `process` has let go of everything: its children get another parent, its own parent is told.
 pub(super) fn end(process: &Shared<Process>) {
-    process.note_end(clock::monotonic());
+    // Before its parent can look; what follows until the last switch is lost, as on Linux.
+    cputime::update();
     // One at a time, so that what is dropped is dropped outside the lock.
     loop {
         let mut table = TABLE.lock();

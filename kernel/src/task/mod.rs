@@ -14,6 +14,7 @@ mod balance;
 pub mod clock;
 pub mod clone;
 mod cpus;
+pub mod cputime;
 pub mod credentials;
 pub mod deliver;
 pub mod exit;
@@ -152,9 +153,10 @@ fn wake_worker() {
     }
 }
 
-/// The timer's tick: interrupt context, interrupts off.
-pub fn tick() {
-    if Current::try_get().is_some() {
+/// The timer's tick, which interrupted a program (`user`) or the kernel: interrupt context, interrupts off.
+pub fn tick(user: bool) {
+    if let Some(current) = Current::try_get() {
+        cputime::tick(&current, user);
         scheduler::tick();
     }
 }

@@ -1,5 +1,6 @@
 //! A process: what its tasks have in common, and what is left of it when they have ended.
 
+use super::cputime::{CpuTime, Usage};
 use super::credentials::{Credentials, Limits};
 use super::exit::Exit;
 use super::signal::{Signal, Signals};
@@ -44,9 +45,10 @@ pub struct Process {
     pub death_signal: AtomicU32,
     /// Whether execve(2) gives no privileges any more: none does here.
     pub no_new_privileges: AtomicU32,
-    /// Nanoseconds that children lived for which it waited, and their page faults.
-    pub children_time: AtomicU64,
-    pub children_faults: AtomicU64,
+    /// CPU time of all its tasks.
+    pub cpu_time: CpuTime,
+    /// What the children used for which it waited, and theirs.
+    children: SpinLock<Usage>,
     /// The program's name.
     name: SpinLock<Name>,
     /// User and groups.
@@ -65,8 +67,6 @@ pub struct Process {
     pub signals: Signals,
     /// Whether it stands still.
     pub stopping: Stopping,
-    /// Nanoseconds since boot at its end; 0 before.
-    ended: AtomicU64,
     /// How it ended; `None` while it lives.
     exit: SpinLock<Option<Exit>>,
     /// The program's path, for /proc/self/exe. `None` for the kernel's own.
@@ -79,8 +79,6 @@ pub struct Process {
     pub started: u64,
     /// Tasks that exist, ended ones that have not been left included.
     tasks: AtomicU32,
-    /// Page faults without input or output.
-    pub minor_faults: AtomicU64,
 }
 
 impl Process {
@@ -99,8 +97,8 @@ impl Process {
             nice: AtomicU32::new(0),
             death_signal: AtomicU32::new(0),
             no_new_privileges: AtomicU32::new(0),
-            children_time: AtomicU64::new(0),
-            children_faults: AtomicU64::new(0),
+            cpu_time: CpuTime::new(),
+            children: SpinLock::new(13, Usage::default()),
             name: SpinLock::new(10, shortened(name)),
             credentials: SpinLock::new(11, Credentials::ROOT),
             effective: AtomicU64::new(Credentials::ROOT.effective()),
@@ -110,14 +108,12 @@ impl Process {
             umask: AtomicU32::new(0o022),
             signals: Signals::new(),
             stopping: Stopping::new(),
-            ended: AtomicU64::new(0),
             exit: SpinLock::new(14, None),
             executable: SpinLock::new(15, None),
             arguments: SpinLock::new(15, None),
             directories: SpinLock::new(16, None),
             started: super::clock::monotonic(),
             tasks: AtomicU32::new(0),
-            minor_faults: AtomicU64::new(0),
         })
     }
 
@@ -165,18 +161,14 @@ impl Process {
         self.parent.store(parent, Ordering::Relaxed);
     }
 
-    /// Notes when it ended.
-    pub(super) fn note_end(&self, now: u64) {
-        self.ended.store(now, Ordering::Relaxed);
+    /// What the children used for which it waited, and theirs.
+    pub fn children_usage(&self) -> Usage {
+        *self.children.lock()
     }
 
-    /// Nanoseconds that it has lived.
-    pub fn lived(&self) -> u64 {
-        let until = match self.ended.load(Ordering::Relaxed) {
-            0 => super::clock::monotonic(),
-            ended => ended,
-        };
-        until - self.started
+    /// Adds what a child used for which it has waited.
+    pub(super) fn add_child_usage(&self, usage: Usage) {
+        *self.children.lock() += usage;
     }
 
     /// Whether it runs a program, and is not the kernel's own.

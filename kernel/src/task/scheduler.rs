@@ -15,7 +15,7 @@
 
 use super::policy::Scheduling;
 use super::task::{State, Task};
-use super::{balance, clock, table, work};
+use super::{balance, clock, cputime, table, work};
 use crate::arch;
 use crate::arch::ipi;
 use crate::arch::once::BootCell;
@@ -150,9 +150,10 @@ fn choose(how: Leave) {
         preempt::clear_need_resched();
         // May it run here no more? Then it goes to another queue, once this CPU has left it.
         let mut moves = false;
+        let voluntary = how == Leave::Sleep && current.state() != State::Runnable;
         let mut queue = cpu.queue.lock();
         if current.is_idle() {
-        } else if how == Leave::Sleep && current.state() != State::Runnable {
+        } else if voluntary {
             current.set_queued(false);
         } else if current.may_run_on(here) {
             let turn_is_over = how == Leave::Yield || cpu.slice.load(Ordering::Relaxed) == 0;
@@ -193,6 +194,7 @@ fn choose(how: Leave) {
         drop(queue);
         cpu.slice.store(slice.unwrap_or(FOR_EVER), Ordering::Relaxed);
         if !core::ptr::eq(&*next, &*current) {
+            cputime::switch(&current, &next, voluntary);
             // An instrumented build's counts are of the task's own call.
             let aside = cpu::event::set_aside();
             tasks::switch(&current, next, moves, masked);

@@ -1,5 +1,6 @@
 //! A task: one thread of execution, in the kernel and perhaps in a program.
 
+use super::cputime::CpuTime;
 use super::deliver::{AlternateStack, Restart};
 use super::ipc_namespace;
 use super::policy::{Packed, Scheduling};
@@ -83,6 +84,8 @@ pub struct Task {
     pub awaited: Mask,
     /// Its place in queues, and its registers while it does not run.
     pub anchor: Anchor,
+    /// Its CPU time.
+    pub cpu_time: CpuTime,
     /// Whether it waits for a child. Set by the task itself.
     pub(super) awaits_child: AtomicU32,
     /// `None` for a CPU's first idle task, which runs on boot's stack.
@@ -255,6 +258,7 @@ impl Task {
             blocked: Mask::default(),
             awaited: Mask::default(),
             anchor: Anchor::new(context),
+            cpu_time: CpuTime::new(),
             awaits_child: AtomicU32::new(0),
             stack,
             entry,

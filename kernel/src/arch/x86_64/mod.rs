@@ -29,7 +29,7 @@
 //! * `task::user_fault(trap: Trap)`: a fault of ring 3 that `mm::fault::handle_fault` did not mend.
 //! * `mm::fault::handle_fault(address: u64, write: bool, exec: bool, user: bool) -> bool`: true if the access may
 //!   be tried again. `user` is false for a copy by the kernel.
-//! * `task::tick()`: each tick, in interrupt context, interrupts off.
+//! * `task::tick(user)`: each tick, in interrupt context, interrupts off.
 //! * `task::preempt_from_interrupt()`: after an interrupt of the kernel, when a reschedule is wanted and the interrupted
 //!   code may be preempted; interrupts off.
 //! * `task::exit_to_user_work(frame: &mut TrapFrame)`: called before ring 3 as long as a reschedule is wanted or the

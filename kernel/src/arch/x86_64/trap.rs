@@ -288,7 +288,7 @@ extern "C" fn trap(frame: &mut TrapFrame) {
     if frame.vector < u64::from(vector::FIRST_INTERRUPT) {
         exceptions::exception(frame);
     } else {
-        interrupt(frame.vector as u8);
+        interrupt(frame.vector as u8, frame.is_user());
     }
     irq::disable();
     if frame.is_user() {
@@ -304,12 +304,13 @@ extern "C" fn trap_anywhere_in_kernel(frame: &mut TrapFrame) {
     exceptions::anywhere_in_kernel(frame);
 }
 
-fn interrupt(number: u8) {
+/// Interrupt `number`, which interrupted a program (`user`) or the kernel.
+fn interrupt(number: u8, user: bool) {
     let aside = preempt::irq_enter();
     match number {
         vector::TIMER => {
             apic::end_of_interrupt();
-            crate::task::tick();
+            crate::task::tick(user);
         }
         vector::RESCHEDULE => {
             apic::end_of_interrupt();

@@ -13,8 +13,10 @@ use crate::fs::text::{Text, copied};
 use crate::mm::shared::{Shared, try_box};
 use crate::mm::tasks::Current;
 use crate::put;
+use crate::syscall::CLOCK_TICKS;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::clock::SECOND;
+use crate::task::cputime;
 use crate::task::process::Process;
 use crate::task::{Pid, Task, credentials, ipc_namespace, table as tasks};
 use alloc::vec::Vec;
@@ -132,10 +134,22 @@ fn stat(out: &mut Text, pid: Pid) -> Result<()> {
     out.bytes(&process.name());
     put!(out, ") {} {} ", state(&task), process.parent());
     // Group, session, terminal, its group, flags; faults; times; priority, nice; threads; the timer that is gone.
-    let faults = process.minor_faults.load(Ordering::Relaxed);
-    put!(out, "{0} {0} 0 -1 0 {faults} 0 0 0 0 0 0 0 20 0 1 0 ", process.pid);
+    let own = cputime::of_process(process).usage();
+    let children = process.children_usage();
+    put!(out, "{} {} 0 -1 0 ", process.group(), process.session());
+    put!(out, "{} {} 0 0 ", own.faults, children.faults);
+    for nanoseconds in [own.user, own.system, children.user, children.system] {
+        put!(out, "{} ", nanoseconds / (SECOND / CLOCK_TICKS));
+    }
+    let nice = process.nice.load(Ordering::Relaxed) as i32;
+    put!(out, "{} {nice} {} 0 ", 20 + nice, process.live());
     let bytes = pages(process) * PAGE_SIZE;
-    put!(out, "{} {bytes} 0 {} ", process.started / (SECOND / 100), u64::MAX);
+    put!(
+        out,
+        "{} {bytes} 0 {} ",
+        process.started / (SECOND / CLOCK_TICKS),
+        u64::MAX
+    );
     // Addresses, signals, and what Linux shows as zero.
     put!(out, "0 0 0 0 0 {} ", task.pending_signals() & 0x7fff_ffff);
     put!(out, "0 0 0 0 0 0 17 {} 0 0 0 0 0 0 0 0 0 0 0 0 0\n", task.cpu_number());
