@@ -1,8 +1,8 @@
 //! The runtime of the ring-3 programs: what stands between the x86-64 Linux ABI and a `fn main`.
 //!
 //! A program here is one static ELF file that runs on Tollgate and on Linux unchanged. It asks the kernel for nothing
-//! but what the ABI promises: the initial stack (`start`), the `syscall` instruction (`syscall`) and nine calls. There
-//! is no heap and no thread: what a program measures is the kernel and not its runtime.
+//! but what the ABI promises: the initial stack (`start`), the `syscall` instruction (`syscall`) and a few calls. There
+//! is no heap: what a program measures is the kernel and not its runtime.
 //!
 //! ```ignore
 //! #![no_std]

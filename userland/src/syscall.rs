@@ -7,11 +7,21 @@
 
 use core::arch::asm;
 use core::ffi::CStr;
+use core::sync::atomic::AtomicU64;
 
 use crate::errno::Errno;
 
 const WRITE: usize = 1;
 const CLOSE: usize = 3;
+const MMAP: usize = 9;
+const NANOSLEEP: usize = 35;
+const CLONE: usize = 56;
+const EXIT: usize = 60;
+const WAIT4: usize = 61;
+const MSGGET: usize = 68;
+const MSGSND: usize = 69;
+const MSGRCV: usize = 70;
+const MSGCTL: usize = 71;
 const GETPPID: usize = 110;
 const CLOCK_GETTIME: usize = 228;
 const EXIT_GROUP: usize = 231;
@@ -23,6 +33,10 @@ const MQ_TIMEDRECEIVE: usize = 243;
 /// An open file, by its number (as in the ABI: an `int`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor(pub u32);
+
+/// A System V message queue, by its id (as in the ABI: an `int` that is not negative).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageQueue(pub u32);
 
 /// `struct mq_attr` of mq_getattr(3): eight longs, four of them reserved.
 #[repr(C)]
@@ -188,6 +202,163 @@ pub fn mq_receive(queue: Descriptor, buffer: &mut [u8]) -> Result<usize, Errno> 
             "r8" = 0usize
         )
     })
+}
+
+/// msgget(2) with `IPC_PRIVATE` and mode 0600: a fresh System V queue.
+pub fn msgget() -> Result<MessageQueue, Errno> {
+    // SAFETY: no argument is an address.
+    checked(unsafe { syscall!(MSGGET, "rdi" = 0usize, "rsi" = 0o1600usize) }).map(|id| MessageQueue(id as u32))
+}
+
+/// msgctl(2) with `IPC_RMID`: removes a queue.
+pub fn msg_remove(queue: MessageQueue) -> Result<(), Errno> {
+    // SAFETY: the command reads and writes no memory of ours.
+    checked(unsafe { syscall!(MSGCTL, "rdi" = queue.0 as usize, "rsi" = 0usize, "rdx" = 0usize) }).map(drop)
+}
+
+/// A System V message: its type, above 0, and its text.
+#[repr(C, align(64))]
+pub struct MessageBuffer<const N: usize> {
+    /// The type.
+    pub kind: i64,
+    /// The text.
+    pub text: [u8; N],
+}
+
+/// msgsnd(2) of the first `length` bytes of the text, which are all there are at most; it waits for room.
+#[inline(always)]
+pub fn msgsnd<const N: usize>(queue: MessageQueue, message: &MessageBuffer<N>, length: usize) -> Result<(), Errno> {
+    // SAFETY: the kernel reads the type and at most N bytes behind it, of a live buffer.
+    let result = unsafe {
+        syscall!(
+            MSGSND,
+            "rdi" = queue.0 as usize,
+            "rsi" = core::ptr::from_ref(message),
+            "rdx" = length.min(N),
+            "r10" = 0usize
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// msgrcv(2) of the first message of any type; it waits for one. Returns the text's length.
+#[inline(always)]
+pub fn msgrcv<const N: usize>(queue: MessageQueue, buffer: &mut MessageBuffer<N>) -> Result<usize, Errno> {
+    // SAFETY: the kernel writes the type and at most N bytes behind it, to a buffer that is ours alone.
+    checked(unsafe {
+        syscall!(
+            MSGRCV,
+            "rdi" = queue.0 as usize,
+            "rsi" = core::ptr::from_mut(buffer),
+            "rdx" = N,
+            "r10" = 0usize,
+            "r8" = 0usize
+        )
+    })
+}
+
+/// nanosleep(2), however often it is interrupted.
+pub fn sleep_ns(nanoseconds: u64) -> Result<(), Errno> {
+    let mut time = Timespec {
+        seconds: (nanoseconds / 1_000_000_000) as i64,
+        nanoseconds: (nanoseconds % 1_000_000_000) as i64,
+    };
+    loop {
+        let at = &raw mut time;
+        // SAFETY: the kernel reads one `struct timespec`, and writes there what was left.
+        match checked(unsafe { syscall!(NANOSLEEP, "rdi" = at, "rsi" = at) }) {
+            Err(Errno::EINTR) => {}
+            done => return done.map(drop),
+        }
+    }
+}
+
+/// mmap(2) of fresh memory that is shared with children, as words in rows of 16 (two cache lines). It is never unmapped.
+pub fn shared_words(rows: usize) -> Result<&'static [[AtomicU64; 16]], Errno> {
+    let address = map(rows * size_of::<[AtomicU64; 16]>(), SHARED_ANONYMOUS)?;
+    // SAFETY: a fresh mapping of so many bytes, all zero, that stays; atomics may be shared with whomever.
+    Ok(unsafe { core::slice::from_raw_parts(address as *const [AtomicU64; 16], rows) })
+}
+
+const SHARED_ANONYMOUS: usize = 0x21;
+const PRIVATE_ANONYMOUS: usize = 0x22;
+
+/// A fresh mapping, readable and writable: its address, at a page.
+fn map(bytes: usize, flags: usize) -> Result<usize, Errno> {
+    const READ_WRITE: usize = 3;
+    // SAFETY: without MAP_FIXED no mapping of ours is touched.
+    checked(unsafe {
+        syscall!(
+            MMAP,
+            "rdi" = 0usize,
+            "rsi" = bytes,
+            "rdx" = READ_WRITE,
+            "r10" = flags,
+            "r8" = -1isize,
+            "r9" = 0usize
+        )
+    })
+}
+
+/// Bytes of a spawned task's stack.
+const STACK: usize = 64 << 10;
+
+/// clone(2): a task that runs `entry(argument)`, as a thread of this process or as a process of its own, which has a copy of
+/// this one's memory. It ends with [`exit`]; a process is waited for with [`wait`].
+pub fn spawn<T: Sync>(thread: bool, entry: extern "C" fn(&'static T) -> !, argument: &'static T) -> Result<(), Errno> {
+    const SIGCHLD: usize = 17;
+    /// Memory, directories, descriptors, handlers, thread group, semaphores.
+    const THREAD: usize = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
+    let stack = map(STACK, PRIVATE_ANONYMOUS)? + STACK;
+    let result: isize;
+    // SAFETY: 1. The new task begins behind the instruction, on a fresh stack that nobody else has and that stays, at its end,
+    // which is a page's; it goes from there to `entry`, which does not return. 2. The argument lives for ever and may be
+    // shared.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") CLONE => result,
+            in("rdi") if thread { THREAD } else { SIGCHLD },
+            in("rsi") stack,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") core::ptr::from_ref(argument),
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    checked(result).map(drop)
+}
+
+/// exit(2): ends the calling task alone.
+pub fn exit() -> ! {
+    // SAFETY: no argument is an address, and the call does not return.
+    unsafe { asm!("syscall", "ud2", in("rax") EXIT, in("rdi") 0usize, options(noreturn, nostack)) }
+}
+
+/// wait4(2): waits for any child to end. Its status as the kernel has it; `ECHILD` when there is none.
+pub fn wait() -> Result<i32, Errno> {
+    let mut status = 0i32;
+    // SAFETY: the kernel writes one int, and nothing for the null usage.
+    checked(unsafe {
+        syscall!(
+            WAIT4,
+            "rdi" = -1isize,
+            "rsi" = &raw mut status,
+            "rdx" = 0usize,
+            "r10" = 0usize
+        )
+    })?;
+    Ok(status)
 }
 
 /// The time-stamp counter, in ticks. Not a fence: the instructions around it may overlap on real hardware, as in the

@@ -1,6 +1,6 @@
 //! `batch=N` and `batch-irq=N`: parts below N, then a fold.
 
-use super::{PercpuCounter, Variant};
+use super::{PercpuCounter, Variant, grown};
 
 /// Adds to this CPU's part by a local compare-and-exchange; what would reach ±batch is folded.
 ///
@@ -14,10 +14,17 @@ use super::{PercpuCounter, Variant};
 pub struct Batch;
 
 impl Variant for Batch {
-    #[inline(always)]
     fn add(counter: &PercpuCounter, amount: i64) {
+        Batch::add_below(counter, amount, counter.batch);
+    }
+}
+
+impl Batch {
+    /// Adds, with a batch that may be known to the compiler.
+    #[inline(always)]
+    pub(super) fn add_below(counter: &PercpuCounter, amount: i64, batch: i32) {
         let mut part = counter.parts.load();
-        while let Some(grown) = counter.grown(part, amount) {
+        while let Some(grown) = grown(part, amount, batch) {
             match counter.parts.compare_exchange(part, grown) {
                 Ok(()) => return,
                 Err(found) => part = found,
@@ -32,9 +39,16 @@ impl Variant for Batch {
 pub struct BatchMasked;
 
 impl Variant for BatchMasked {
-    #[inline(always)]
     fn add(counter: &PercpuCounter, amount: i64) {
-        cpu::without_interrupts(|masked| match counter.grown(counter.parts.load(), amount) {
+        BatchMasked::add_below(counter, amount, counter.batch);
+    }
+}
+
+impl BatchMasked {
+    /// Adds, with a batch that may be known to the compiler.
+    #[inline(always)]
+    pub(super) fn add_below(counter: &PercpuCounter, amount: i64, batch: i32) {
+        cpu::without_interrupts(|masked| match grown(counter.parts.load(), amount, batch) {
             Some(grown) => counter.parts.set(grown, masked),
             None => counter.fold(amount),
         });

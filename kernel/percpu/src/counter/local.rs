@@ -13,7 +13,7 @@ pub struct Local;
 
 impl Variant for Local {
     fn add(counter: &PercpuCounter, amount: i64) {
-        Batch::add(counter, amount);
+        Batch::add_below(counter, amount, BATCH);
     }
 }
 
@@ -22,6 +22,6 @@ pub struct LocalMasked;
 
 impl Variant for LocalMasked {
     fn add(counter: &PercpuCounter, amount: i64) {
-        BatchMasked::add(counter, amount);
+        BatchMasked::add_below(counter, amount, BATCH);
     }
 }

@@ -211,11 +211,13 @@ impl PercpuCounter {
         let sum = self.read().wrapping_add(part).wrapping_add(amount);
         self.shared.store(sum, Ordering::Relaxed);
     }
+}
 
-    /// What this CPU's part becomes by `amount`; `None` where that is ±`batch` or beyond.
-    #[inline(always)]
-    fn grown(&self, part: i32, amount: i64) -> Option<i32> {
-        let sum = i64::from(part).wrapping_add(amount);
-        (sum.unsigned_abs() < self.batch as u64).then_some(sum as i32)
-    }
+/// What a part becomes by `amount`; `None` where that is ±`batch` or beyond.
+#[inline(always)]
+fn grown(part: i32, amount: i64, batch: i32) -> Option<i32> {
+    let sum = i64::from(part).wrapping_add(amount);
+    // From -(batch - 1) to batch - 1, in one comparison.
+    let most = i64::from(batch) - 1;
+    (sum.wrapping_add(most) as u64 <= 2 * most as u64).then_some(sum as i32)
 }
