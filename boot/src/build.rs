@@ -8,12 +8,13 @@
 //! standard library's core with the kernel; see [`Toolchain`].
 
 use crate::failure::Failed;
-use crate::process::{ask, interrupted, interrupted_error};
+use crate::process::{ask, ask_within, interrupted, interrupted_error};
 use crate::progress::Progress;
 use anyhow::{Context, Result, anyhow, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The guest's target.
 pub const TARGET: &str = "x86_64-unknown-none";
@@ -128,6 +129,24 @@ pub fn image_tool(progress: &Progress) -> Result<PathBuf> {
     run("the boot loader", command, progress)?;
     progress.step();
     Ok(dir.join("release/image"))
+}
+
+/// Far above what the bench takes, built and run on a busy host.
+const BENCH_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Builds and runs the native bench of the counters, `rounds` times: what it prints. Minutes, where the host is busy.
+pub fn bench(rounds: usize, progress: &Progress) -> Result<String> {
+    progress.doing("the mechanism alone, natively");
+    let mut command = cargo();
+    clean(&mut command);
+    command
+        .current_dir(root()?)
+        .args(["bench", "--quiet", "-p", "ipc", "--bench", "contention", "--target-dir"])
+        .arg(target_dir()?)
+        .args(["--", "--rounds", &rounds.to_string()]);
+    let said = ask_within(&mut command, BENCH_LIMIT).context("the native bench")?;
+    progress.step();
+    Ok(said)
 }
 
 /// The rustc that cargo uses, or the one in PATH.

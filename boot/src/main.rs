@@ -5,6 +5,7 @@ mod commands;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use commands::msg::{self, Msg};
 use commands::verify::{self, Verify};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use tollgate::process;
 use tollgate::program::{Program, read_file};
 use tollgate::progress::Progress;
 use tollgate::qemu::{self, Accel, Load, Machine};
-use tollgate::{json, races, table};
+use tollgate::{json, messages, races, table};
 
 /// What one message costs under each design of kernel memory accounting.
 ///
@@ -73,6 +74,7 @@ enum Command {
     Exec(Exec),
     Fuzz(Fuzz),
     Races(Races),
+    Msg(Msg),
     Image(Image),
 }
 
@@ -248,6 +250,7 @@ fn main() -> ExitCode {
         Some(Command::Exec(exec)) => run_exec(exec),
         Some(Command::Verify(verify)) => verify::run(verify),
         Some(Command::Races(races)) => show_races(races),
+        Some(Command::Msg(options)) => msg::run(options),
         Some(Command::Fuzz(fuzz)) => run_fuzz(fuzz),
         Some(Command::Image(image)) => write_image(image),
         None => run_experiment(&cli),
@@ -300,18 +303,20 @@ fn run_experiment(cli: &Cli) -> Result<i32> {
     };
     plan.machine.qemu.clone_from(&ready.qemu);
 
-    let progress = Progress::new(Guest::steps(true) + experiment::steps(&plan));
+    let progress = Progress::new(Guest::steps(true) + experiment::steps(&plan) + messages::steps());
     let guest = Guest::build(&ready.toolchain, true, &progress)?;
     let dir = temporary_folder()?;
     if auto {
         plan.machine.accel = choose(&plan.machine, &guest, dir.path(), &progress)?;
     }
     let rows = experiment::run(&plan, &guest, dir.path(), &progress)?;
+    let message_rows = messages::run(&plan.machine, &guest, dir.path(), &progress)?;
     drop(progress);
 
     let mut stdout = std::io::stdout().lock();
     stdout
         .write_all(table::render(&plan, &rows).as_bytes())
+        .and_then(|()| writeln!(stdout, "\n{}", messages::render(&message_rows, plan.unit())))
         .and_then(|()| stdout.flush())
         .context("printing the tables")?;
     if let Some(path) = &cli.json {

@@ -88,6 +88,11 @@ pub fn spawn_error(qemu: &Path, error: &std::io::Error) -> anyhow::Error {
 
 /// Runs a short command for what it prints, with a limit of ten seconds. Errors: it cannot run, hangs, or fails.
 pub fn ask(command: &mut Command) -> Result<String> {
+    ask_within(command, Duration::from_secs(10))
+}
+
+/// The same with another limit.
+pub fn ask_within(command: &mut Command, limit: Duration) -> Result<String> {
     let name = Path::new(command.get_program()).display().to_string();
     command
         .stdin(Stdio::null())
@@ -106,8 +111,9 @@ pub fn ask(command: &mut Command) -> Result<String> {
             return Err(interrupted_error());
         }
         ensure!(
-            started.elapsed() < Duration::from_secs(10),
-            "{name}: gave no answer within ten seconds"
+            started.elapsed() < limit,
+            "{name}: gave no answer within {} seconds",
+            limit.as_secs()
         );
         match stdout.recv_timeout(Duration::from_millis(1)) {
             Ok(piece) => output.extend(piece),

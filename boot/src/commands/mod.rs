@@ -1,3 +1,4 @@
 //! The subcommands: each with its options and the order of what it does.
 
+pub mod msg;
 pub mod verify;

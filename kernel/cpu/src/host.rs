@@ -8,6 +8,7 @@ use crate::local::{self, AREA_SIZE, Local, MAX_CPUS};
 use std::alloc::{Layout, alloc_zeroed};
 use std::boxed::Box;
 use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 std::thread_local! {
@@ -18,6 +19,9 @@ std::thread_local! {
 }
 
 type Handler = Box<dyn FnMut(&'static str)>;
+
+/// Whether any handler was ever registered: without one a point is a load.
+static ARMED: AtomicBool = AtomicBool::new(false);
 
 /// Held while a machine runs.
 static RUNNING: Mutex<()> = Mutex::new(());
@@ -130,6 +134,7 @@ pub fn scenario<T: Sync>(cpus: usize, before: impl FnOnce() -> T, f: impl Fn(usi
 /// Registers what happens at [`crate::point`]s of this CPU, as an interrupt, until the CPU's thread ends or another
 /// handler is registered.
 pub fn on_point(handler: impl FnMut(&'static str) + 'static) {
+    ARMED.store(true, Ordering::Relaxed);
     HANDLER.set(Some(Box::new(handler)));
 }
 
@@ -138,7 +143,14 @@ pub fn no_points() {
     HANDLER.set(None);
 }
 
+#[inline]
 pub(crate) fn interrupt_at(name: &'static str) {
+    if ARMED.load(Ordering::Relaxed) {
+        interrupt_if_on(name);
+    }
+}
+
+fn interrupt_if_on(name: &'static str) {
     if !is_cpu() || !crate::irq::enabled() {
         return;
     }

@@ -44,7 +44,7 @@ impl PerCpuI32 {
         }
         #[cfg(not(target_os = "none"))]
         {
-            let value = self.on(cpu::id()).load(Ordering::Relaxed);
+            let value = self.own().load(Ordering::Relaxed);
             cpu::point("word: read");
             value
         }
@@ -69,7 +69,7 @@ impl PerCpuI32 {
         #[cfg(not(target_os = "none"))]
         {
             cpu::point("word: exchange");
-            let word = self.on(cpu::id());
+            let word = self.own();
             match word.load(Ordering::Relaxed) {
                 found if found == seen => {
                     word.store(new, Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl PerCpuI32 {
         }
         #[cfg(not(target_os = "none"))]
         {
-            let word = self.on(cpu::id());
+            let word = self.own();
             word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
         }
     }
@@ -106,7 +106,7 @@ impl PerCpuI32 {
                 options(nostack, preserves_flags));
         }
         #[cfg(not(target_os = "none"))]
-        self.on(cpu::id()).store(value, Ordering::Relaxed);
+        self.own().store(value, Ordering::Relaxed);
     }
 
     /// Writes this CPU's word, with interrupts off: what was read with the same proof is still there.
@@ -120,6 +120,13 @@ impl PerCpuI32 {
         (0..cpu::possible())
             .map(|id| i64::from(self.on(id).load(Ordering::Relaxed)))
             .sum()
+    }
+
+    /// This CPU's word.
+    #[cfg(not(target_os = "none"))]
+    fn own(&self) -> &AtomicI32 {
+        // SAFETY: as in on; this CPU has an area.
+        unsafe { &*cpu::local::this_area().add(self.offset as usize).cast::<AtomicI32>() }
     }
 
     /// CPU `id`'s word.
