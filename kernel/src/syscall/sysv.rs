@@ -110,7 +110,7 @@ fn wake(queues: &Namespace, served: Wake) {
 #[inline(never)]
 fn wake_all(queues: &Namespace, mut served: Wake) {
     loop {
-        served.first.into_iter().for_each(task::wake_by_id);
+        served.first.into_iter().for_each(task::wake_in_turn);
         match served.more {
             Some(queue) => served = queues.next_to_wake(queue),
             None => return,

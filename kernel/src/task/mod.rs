@@ -37,7 +37,8 @@ pub mod timers;
 
 pub use cpus::start_here;
 pub use scheduler::{
-    preempt_from_interrupt, reschedule_asked, schedule, schedule_until, wake, wake_by_id, wake_interruptible,
+    preempt_from_interrupt, reschedule_asked, schedule, schedule_until, wake, wake_by_id, wake_in_turn,
+    wake_interruptible,
 };
 pub use task::{Pid, Private, Task, work};
 

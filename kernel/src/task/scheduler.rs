@@ -276,15 +276,15 @@ pub(super) fn enqueue_new(task: &'static Task) {
 
 /// Ends `task`'s sleep. False if it did not sleep.
 pub fn wake(task: &Task) -> bool {
-    wake_if(task, |state| state != State::Runnable)
+    wake_if(task, |state| state != State::Runnable, true)
 }
 
 /// Ends `task`'s sleep if a signal may end it.
 pub fn wake_interruptible(task: &Task) -> bool {
-    wake_if(task, |state| state == State::Sleeping)
+    wake_if(task, |state| state == State::Sleeping, true)
 }
 
-fn wake_if(task: &Task, sleeps: impl Fn(State) -> bool) -> bool {
+fn wake_if(task: &Task, sleeps: impl Fn(State) -> bool, at_once: bool) -> bool {
     let (at, mut queue) = queue_of(task);
     let state = task.state();
     if matches!(state, State::New | State::Ended) || !sleeps(state) {
@@ -306,7 +306,7 @@ fn wake_if(task: &Task, sleeps: impl Fn(State) -> bool) -> bool {
         drop(queue);
         queue = CPUS[to].queue.lock();
     }
-    add(to, &mut queue, task, true);
+    add(to, &mut queue, task, at_once);
     true
 }
 
@@ -415,6 +415,16 @@ pub fn set_affinity(task: &Task, cpus: cpu::CpuSet) {
 pub fn wake_by_id(id: ipc::TaskId) {
     if let Some(task) = table::find_by_id(id) {
         wake(&task);
+    }
+}
+
+/// As [`wake_by_id`], but the running task goes on until its turn is over, unless the woken one is of a higher level.
+///
+/// For whoever hands over work and is about to hand over more: it fills a queue, and then the other empties it, instead of
+/// two switches for each message. One that waits for an answer gives its CPU away by itself.
+pub fn wake_in_turn(id: ipc::TaskId) {
+    if let Some(task) = table::find_by_id(id) {
+        wake_if(&task, |state| state != State::Runnable, false);
     }
 }
 
