@@ -110,7 +110,7 @@ fn do_the_queues_stand_it_for_a_minute() {
 /// The most instructions that a call may cost in a user's cgroup, through the C library, the counter's own two readings
 /// included.
 #[test]
-fn does_a_message_cost_at_most_300_instructions_and_a_long_one_450() {
+fn does_a_message_cost_at_most_320_instructions_and_a_long_one_450() {
     let program = Program::new("msg_cost").options(&["-O2"]).arguments(&["2000"]);
     let run = verdict::run(&program, Setting::DEFAULT).unwrap_or_else(|e| panic!("{e}"));
     if !on_tollgate() {
@@ -127,7 +127,7 @@ fn does_a_message_cost_at_most_300_instructions_and_a_long_one_450() {
         .collect();
     let names = ["msgsnd 16", "msgrcv 16", "msgsnd 1024", "msgrcv 1024"];
     assert_eq!(lines.iter().map(|line| line.0).collect::<Vec<_>>(), names, "{text}");
-    for ((name, median), most) in lines.into_iter().zip([300, 300, 450, 450]) {
+    for ((name, median), most) in lines.into_iter().zip([300, 320, 450, 450]) {
         assert!(median <= most, "{name}: {median}");
     }
 }

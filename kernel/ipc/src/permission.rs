@@ -47,7 +47,7 @@ impl Caller<'_> {
         }
     }
 
-    pub(crate) fn in_group(&self, gid: u32) -> bool {
+    fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
 }

@@ -10,11 +10,12 @@ use super::errno::{Errno, Result};
 use super::user::UserPtr;
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
-use crate::task::ipc_namespace::{self, Acting};
+use crate::task::ipc_namespace::{self, Acting, caller_without_groups};
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use ipc::sysv::{
-    Actor, Change, Ended, Limit, Namespace, Received, Receiving, Refused, Selector, Sending, Status, Ticket, Wake,
+    Actor, Change, Ended, Limit, Namespace, NotSent, Received, Receiving, Refused, Selector, Sending, Status, Ticket,
+    Wake,
 };
 use ipc::{Blank, Caller, Message};
 
@@ -102,19 +103,16 @@ fn actor(current: &Current) -> Actor {
 /// Wakes whom an operation has served.
 #[inline(always)]
 fn wake(queues: &Namespace, served: Wake) {
-    if served != Wake::default() {
+    if !served.is_nobody() {
         wake_all(queues, served);
     }
 }
 
 #[inline(never)]
 fn wake_all(queues: &Namespace, mut served: Wake) {
-    loop {
-        served.first.into_iter().for_each(task::wake_in_turn);
-        match served.more {
-            Some(queue) => served = queues.next_to_wake(queue),
-            None => return,
-        }
+    while let Some((task, more)) = queues.next_to_wake(served) {
+        task::wake_in_turn(task);
+        served = more;
     }
 }
 
@@ -163,7 +161,11 @@ fn send(
         return Err(Errno::EINVAL);
     }
     let message = load(current, queues, buffer.wrapping_add(TYPE), length)?;
-    match queues.send(&acting(current).caller(), &actor(current), id, kind, message) {
+    let sent = match current.process.has_groups() {
+        false => queues.send(&caller_without_groups(current), &actor(current), id, kind, message),
+        true => send_in_groups(current, queues, id, kind, message),
+    };
+    match sent {
         Ok(served) => {
             wake(queues, served);
             Ok(())
@@ -202,6 +204,32 @@ fn send_when_possible(current: &Current, queues: &Namespace, id: i32, kind: i64,
             Ended::GivenUp(_) | Ended::Again(None) | Ended::TooBig => return Err(interrupted),
         }
     }
+}
+
+/// For a task with supplementary groups, which are looked up: apart, so that the others do not pay for it.
+#[cold]
+#[inline(never)]
+fn send_in_groups(
+    current: &Current,
+    queues: &Namespace,
+    id: i32,
+    kind: i64,
+    message: Message,
+) -> core::result::Result<Wake, NotSent> {
+    queues.send(&acting(current).caller(), &actor(current), id, kind, message)
+}
+
+/// As [`send_in_groups`].
+#[cold]
+#[inline(never)]
+fn receive_in_groups(
+    current: &Current,
+    queues: &Namespace,
+    id: i32,
+    selector: Selector,
+    takes: usize,
+) -> core::result::Result<Received, ipc::Error> {
+    queues.receive(&acting(current).caller(), &actor(current), id, selector, takes)
 }
 
 /// Sleeps until served or interrupted: what an interrupted call returns.
@@ -246,7 +274,11 @@ fn receive(
     let selector = Selector::new(kind, flags & MSG_EXCEPT != 0);
     // With MSG_NOERROR what is too long is cut.
     let takes = if flags & MSG_NOERROR != 0 { usize::MAX } else { room };
-    let message = match queues.receive(&acting(current).caller(), &actor(current), id, selector, takes) {
+    let received = match current.process.has_groups() {
+        false => queues.receive(&caller_without_groups(current), &actor(current), id, selector, takes),
+        true => receive_in_groups(current, queues, id, selector, takes),
+    };
+    let message = match received {
         Ok(received) => {
             wake(queues, received.wake);
             received.message

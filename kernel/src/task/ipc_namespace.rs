@@ -96,6 +96,13 @@ impl Acting {
     }
 }
 
+/// As [`Acting`], of a task without supplementary groups, for what no resource limit matters.
+#[inline(always)]
+pub fn caller_without_groups(current: &Current) -> Caller<'static> {
+    let (uid, gid) = current.process.effective_ids();
+    Caller::new(uid, gid, uid == 0, 0)
+}
+
 /// What a task has of a namespace; `None` is the first.
 #[derive(Default)]
 pub struct Own(RefCell<Option<Shared<IpcNamespace>>>);

@@ -257,12 +257,17 @@ impl Process {
         drop(before);
     }
 
-    /// Its supplementary groups.
+    /// Whether it has supplementary groups.
     #[inline(always)]
+    pub fn has_groups(&self) -> bool {
+        self.has_groups.load(Ordering::Relaxed) != 0
+    }
+
+    /// Its supplementary groups.
     pub fn groups(&self) -> Option<Shared<Vec<u32>>> {
-        match self.has_groups.load(Ordering::Relaxed) {
-            0 => None,
-            _ => self.groups.lock().clone(),
+        match self.has_groups() {
+            false => None,
+            true => self.groups.lock().clone(),
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) type KeyNode = Spare<i32, u32>;
 pub(super) struct Id {
     pub(super) index: u32,
     pub(super) sequence: u16,
-    /// Never given out again.
+    /// Never given out again, and never 0.
     pub(super) serial: u64,
 }
 
@@ -64,7 +64,7 @@ impl Ids {
             next: 0,
             last: None,
             sequence: 0,
-            serial: 0,
+            serial: 1,
         }
     }
 

@@ -38,7 +38,7 @@ mod totals;
 
 pub use limits::{Limit, Limits, MAX_QUEUES, NoLimit};
 pub use namespace::{Namespace, Ticket};
-pub use outcome::{Change, Ended, Info, NotSent, QueueKey, Received, Receiving, Refused, Sending, Status, Wake};
+pub use outcome::{Change, Ended, Info, NotSent, Received, Receiving, Refused, Sending, Status, Wake};
 pub use ownership::Ownership;
 pub use selector::Selector;
 

@@ -16,6 +16,7 @@ use super::totals::Totals;
 use super::{Actor, CREATE, EXCLUSIVE, PRIVATE, Selector};
 use crate::message::MAX_INLINE;
 use crate::{Blank, Caller, Error, Ipc, Message, TaskId, waiters};
+use core::num::NonZeroU64;
 use core::ops::ControlFlow;
 use cpu::SpinLock;
 use cpu::lock::SpinGuard;
@@ -43,18 +44,17 @@ pub struct Ticket {
 
 /// Whom the operation on `queue` has served.
 #[inline(always)]
-fn wake(queue: &mut Queue) -> Wake {
-    let (first, more) = queue.next_to_wake();
-    Wake {
-        first,
-        more: more.then(|| key_of(queue)),
-    }
+fn wake(queue: &Queue) -> Wake {
+    Wake(match queue.has_served() {
+        true => Some(key_of(queue)),
+        false => None,
+    })
 }
 
 fn key_of(queue: &Queue) -> QueueKey {
     QueueKey {
+        serial: NonZeroU64::new(queue.serial).expect("serial numbers begin at 1"),
         index: index_of(queue.id),
-        serial: queue.serial,
     }
 }
 
@@ -331,12 +331,12 @@ impl Namespace {
         let mut slot = self.slots.lock(key.index)?;
         let Standing { queue, removed } = &mut *slot;
         if let Some(queue) = queue
-            && queue.serial == key.serial
+            && queue.serial == key.serial.get()
         {
             return Some(f(queue));
         }
         let mut entries = removed.iter_mut();
-        let mut entry = entries.find(|entry| entry.serial == key.serial)?;
+        let mut entry = entries.find(|entry| entry.serial == key.serial.get())?;
         Some(f(entry.header_mut()))
     }
 
@@ -358,7 +358,7 @@ impl Namespace {
             .expect("a queue stays for those who sleep at it");
         if last {
             let mut slot = self.slots.lock(key.index).expect("a queue was there");
-            let gone = slot.removed.take_where(|queue| match queue.serial == key.serial {
+            let gone = slot.removed.take_where(|queue| match queue.serial == key.serial.get() {
                 true => ControlFlow::Break(true),
                 false => ControlFlow::Continue(()),
             });
@@ -368,10 +368,12 @@ impl Namespace {
         ended
     }
 
-    /// The next task to wake: see [`Wake`].
-    pub fn next_to_wake(&self, queue: QueueKey) -> Wake {
+    /// The next task to wake, and where to ask for the one after it.
+    pub fn next_to_wake(&self, wake: Wake) -> Option<(TaskId, Wake)> {
+        let next = |queue: &mut Queue| queue.pop_served();
         // A queue that has gone for good has nobody to be woken: all have come.
-        self.with_slept_at(queue, wake).unwrap_or_default()
+        let task = self.with_slept_at(wake.0?, next)??;
+        Some((task, wake))
     }
 
     /// Removes a queue (`IPC_RMID`): its messages are gone, and all who sleep at it are to be woken.
@@ -387,7 +389,7 @@ impl Namespace {
             return Err(error);
         }
         let messages = queue.remove(&self.totals);
-        let wake = wake(&mut queue);
+        let wake = wake(&queue);
         let unused = ids.give_back(index_of(id), queue.key);
         let gone = match queue.is_left_alone() {
             true => Some(queue),
@@ -484,12 +486,9 @@ impl Namespace {
                 continue;
             };
             let mut served = self.remove(&root, status.id).unwrap_or_default();
-            loop {
-                served.first.into_iter().for_each(&mut wake);
-                match served.more {
-                    Some(queue) => served = self.next_to_wake(queue),
-                    None => break,
-                }
+            while let Some((task, more)) = self.next_to_wake(served) {
+                wake(task);
+                served = more;
             }
         }
     }

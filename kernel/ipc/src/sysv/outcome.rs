@@ -1,26 +1,29 @@
 //! What the operations on System V queues tell the kernel: what happened, whom to wake, what comes back.
 
 use super::{Ownership, Ticket};
-use crate::{Error, Message, TaskId};
+use crate::{Error, Message};
+use core::num::NonZeroU64;
 use slab::AllocError;
 
-/// Whom an operation has served, to be woken by the kernel with no lock held.
+/// Whom an operation has served, to be woken by the kernel with no lock held: where to ask for them, one by one, by
+/// [`Namespace::next_to_wake`](super::Namespace::next_to_wake).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "who was served sleeps until woken"]
-pub struct Wake {
-    /// The first of them.
-    pub first: Option<TaskId>,
-    /// Where there are more: ask [`Namespace::next_to_wake`](super::Namespace::next_to_wake) with this.
-    pub more: Option<QueueKey>,
+pub struct Wake(pub(super) Option<QueueKey>);
+
+impl Wake {
+    /// Whether nobody was served.
+    #[inline(always)]
+    pub fn is_nobody(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
-/// A queue, whether it has been removed or not.
-///
-/// Unlike an id it never leads to another one.
+/// A queue, whether it has been removed or not. Unlike an id it never leads to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueKey {
+pub(super) struct QueueKey {
+    pub(super) serial: NonZeroU64,
     pub(super) index: u32,
-    pub(super) serial: u64,
 }
 
 /// A message was not sent, and comes back.

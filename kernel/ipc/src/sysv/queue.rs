@@ -299,18 +299,15 @@ impl Queue {
         }
     }
 
-    /// The next that was served and is to be woken, and whether there are more.
+    /// Whether somebody was served and is to be woken.
     #[inline(always)]
-    pub(super) fn next_to_wake(&mut self) -> (Option<TaskId>, bool) {
-        match self.waiters.is_empty(Side::Served) {
-            true => (None, false),
-            false => self.pop_served(),
-        }
+    pub(super) fn has_served(&self) -> bool {
+        !self.waiters.is_empty(Side::Served)
     }
 
-    #[cold]
-    fn pop_served(&mut self) -> (Option<TaskId>, bool) {
-        (self.waiters.pop_served(), !self.waiters.is_empty(Side::Served))
+    /// The next that was served and is to be woken.
+    pub(super) fn pop_served(&mut self) -> Option<TaskId> {
+        self.waiters.pop_served()
     }
 
     /// Copies the message before which there are `index` into `into`: its length and type.

@@ -42,9 +42,9 @@ fn actor(task: &Task) -> Actor {
 
 /// All tasks that an operation has served, in order.
 fn woken(namespace: &Namespace, wake: Wake) -> Vec<TaskId> {
-    let next = |wake: &Wake| wake.more.map(|queue| namespace.next_to_wake(queue));
-    core::iter::successors(Some(wake), next)
-        .filter_map(|wake| wake.first)
+    let next = |wake: &Wake| namespace.next_to_wake(*wake);
+    core::iter::successors(next(&wake), |(_, more)| next(more))
+        .map(|(task, _)| task)
         .collect()
 }
 
@@ -653,7 +653,7 @@ fn is_a_sleeper_told_of_the_removal_when_its_queues_id_is_another_ones() {
         let Ok(Receiving::Waiting(ticket)) = receiving else {
             panic!("{receiving:?}")
         };
-        assert_eq!(namespace.remove(&ROOT, id).map(|wake| wake.first), Ok(Some(1)));
+        assert_eq!(woken(&namespace, namespace.remove(&ROOT, id).unwrap()), [1]);
         namespace.limits().set(Limit::NextId, id.into()).unwrap();
         let again = namespace.get(&ROOT, &task.memcg, 0, 0o600, 0).expect("a queue");
         assert_eq!(again, id);

@@ -28,12 +28,9 @@ impl Player<'_> {
     }
 
     fn wake(&self, mut wake: Wake) {
-        loop {
-            wake.first.into_iter().for_each(|task| self.beds.wake(task));
-            match wake.more {
-                Some(queue) => wake = self.namespace.next_to_wake(queue),
-                None => return,
-            }
+        while let Some((task, more)) = self.namespace.next_to_wake(wake) {
+            self.beds.wake(task);
+            wake = more;
         }
     }
 
