@@ -4,6 +4,7 @@
 //! so that the same run gives the same bytes: this kernel is an instrument, not a safe.
 
 use super::file::{Object, UserBuffer};
+use crate::arch::layout::PAGE_SIZE;
 use crate::arch::usercopy;
 use crate::syscall::errno::{Errno, Result};
 use cpu::SpinLock;
@@ -113,14 +114,21 @@ fn next(state: &mut [u64; 4]) -> u64 {
     result
 }
 
+/// Bytes from `address` to the end of its page.
+fn to_page_end(address: u64) -> usize {
+    (PAGE_SIZE - address % PAGE_SIZE) as usize
+}
+
 /// Random bytes to the program.
 pub fn random(buffer: UserBuffer) -> Result<usize> {
     let mut done = 0;
     while done < buffer.length {
         let mut chunk = [0; CHUNK];
-        let part = &mut chunk[..CHUNK.min(buffer.length - done)];
+        let at = buffer.address + done as u64;
+        // Never over the end of a page: what a program gets is all that there is room for.
+        let part = &mut chunk[..CHUNK.min(buffer.length - done).min(to_page_end(at))];
         fill_random(part);
-        match usercopy::copy_to_user(buffer.address + done as u64, part) {
+        match usercopy::copy_to_user(at, part) {
             Ok(()) => done += part.len(),
             Err(_) if done > 0 => break,
             Err(fault) => return Err(fault.into()),
@@ -131,8 +139,20 @@ pub fn random(buffer: UserBuffer) -> Result<usize> {
 
 /// Zeros to the program.
 pub fn zeros(buffer: UserBuffer) -> Result<usize> {
-    usercopy::clear_user(buffer.address, buffer.length)?;
-    Ok(buffer.length)
+    if usercopy::clear_user(buffer.address, buffer.length).is_ok() {
+        return Ok(buffer.length);
+    }
+    let mut done = 0;
+    while done < buffer.length {
+        let at = buffer.address + done as u64;
+        let part = to_page_end(at).min(buffer.length - done);
+        match usercopy::clear_user(at, part) {
+            Ok(()) => done += part,
+            Err(_) if done > 0 => break,
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    Ok(done)
 }
 
 /// The part of `data` from `at` on that fits, to the program.
@@ -142,18 +162,25 @@ pub fn copy_out(data: &[u8], buffer: UserBuffer, at: u64) -> Result<usize> {
         .and_then(|at| data.get(at..))
         .unwrap_or_default();
     let part = &rest[..rest.len().min(buffer.length)];
-    if !part.is_empty() {
-        usercopy::copy_to_user(buffer.address, part)?;
+    if part.is_empty() || usercopy::copy_to_user(buffer.address, part).is_ok() {
+        return Ok(part.len());
     }
-    Ok(part.len())
+    let mut done = 0;
+    while done < part.len() {
+        let at = buffer.address + done as u64;
+        let next = &part[done..part.len().min(done + to_page_end(at))];
+        match usercopy::copy_to_user(at, next) {
+            Ok(()) => done += next.len(),
+            Err(_) if done > 0 => break,
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    Ok(done)
 }
 
 impl UserBuffer {
-    /// As a call gives it. EFAULT where it is not in the user's half, whatever its length; EINVAL for a negative length.
+    /// As a call gives it. EFAULT where it is not in the user's half, whatever its length.
     pub fn checked(address: u64, length: usize) -> Result<UserBuffer> {
-        if (length as isize) < 0 {
-            return Err(Errno::EINVAL);
-        }
         let end = crate::arch::layout::USER_END;
         if address > end || length as u64 > end - address {
             return Err(Errno::EFAULT);

@@ -19,7 +19,8 @@ pub fn open(walker: &Walker, path: &[u8], flags: u32, mode: u32) -> Result<Share
     let flags = if flags & O_PATH != 0 {
         flags & (O_PATH | O_DIRECTORY | O_NOFOLLOW | general::O_CLOEXEC)
     } else {
-        flags
+        // Every file may be large, and F_GETFL says so.
+        flags | general::O_LARGEFILE
     };
     let tmpfile = flags & general::__O_TMPFILE != 0;
     if tmpfile {

@@ -257,12 +257,13 @@ impl AddressSpace {
         let mut inner = self.inner.lock();
         inner.areas.reserve()?;
         let area = inner.areas.find(old.start).ok_or(Errno::EFAULT)?.clone();
-        if area.end < old.end {
-            return Err(Errno::EFAULT);
-        }
+        // What shrinks, or stays, may be several areas, with holes.
         if to.is_none() && length <= old_length {
             inner.take_away(old.start + length..old.end);
             return Ok(old.start);
+        }
+        if area.end < old.end {
+            return Err(Errno::EFAULT);
         }
         inner.room_for(length.saturating_sub(old_length) / PAGE, limits)?;
         enough_memory(length.saturating_sub(old_length))?;

@@ -120,8 +120,9 @@ pub(super) fn munmap(address: u64, length: u64) -> Result<()> {
     Current::get().space().unmap(address, length)
 }
 
-pub(super) fn mprotect(address: u64, length: u64, rights: u32) -> Result<()> {
+pub(super) fn mprotect(address: u64, length: u64, wide_rights: u64) -> Result<()> {
     const GROWS: u32 = general::PROT_GROWSDOWN | general::PROT_GROWSUP;
+    let rights = wide_rights as u32;
     let plain = rights & !GROWS;
     if rights & GROWS == GROWS || !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
@@ -132,7 +133,7 @@ pub(super) fn mprotect(address: u64, length: u64, rights: u32) -> Result<()> {
     let end = page_up(length)
         .and_then(|length| address.checked_add(length))
         .ok_or(Errno::ENOMEM)?;
-    if plain & !(RIGHTS | general::PROT_SEM) != 0 || rights & general::PROT_GROWSUP != 0 {
+    if wide_rights >> 32 != 0 || plain & !(RIGHTS | general::PROT_SEM) != 0 || rights & general::PROT_GROWSUP != 0 {
         return Err(Errno::EINVAL);
     }
     if address >= USER_END {
@@ -141,12 +142,12 @@ pub(super) fn mprotect(address: u64, length: u64, rights: u32) -> Result<()> {
     Current::get().space().protect(address..end, protection(plain & RIGHTS))
 }
 
-pub(super) fn mremap(address: u64, old_length: u64, length: u64, flags: u32, to: u64) -> Result<i64> {
-    const KNOWN: u32 = general::MREMAP_MAYMOVE | general::MREMAP_FIXED;
-    let fixed = flags & general::MREMAP_FIXED != 0;
-    let may_move = flags & general::MREMAP_MAYMOVE != 0;
+pub(super) fn mremap(address: u64, old_length: u64, length: u64, flags: u64, to: u64) -> Result<i64> {
+    const MAYMOVE: u64 = general::MREMAP_MAYMOVE as u64;
+    const FIXED: u64 = general::MREMAP_FIXED as u64;
+    let (fixed, may_move) = (flags & FIXED != 0, flags & MAYMOVE != 0);
     // Of old length 0 a second mapping of shared pages would be made; there are none.
-    if flags & !KNOWN != 0 || fixed && !may_move || length == 0 || old_length == 0 {
+    if flags & !(MAYMOVE | FIXED) != 0 || fixed && !may_move || length == 0 || old_length == 0 {
         return Err(Errno::EINVAL);
     }
     let length = page_up(length)

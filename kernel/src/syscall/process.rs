@@ -8,7 +8,8 @@ use crate::mm::tasks::Current;
 use crate::task::cputime::{self, Usage};
 use crate::task::credentials::Credentials;
 use crate::task::exit::{self, Exit};
-use crate::task::{self, clock};
+use crate::task::process::Process;
+use crate::task::{self, clock, table};
 use crate::user_struct;
 use core::convert::Infallible;
 use linux_raw_sys::general::{self, rlimit64, rusage};
@@ -110,23 +111,29 @@ pub(super) fn getrlimit(resource: u32, to: UserPtr<rlimit64>) -> Result<()> {
 
 pub(super) fn setrlimit(resource: u32, from: UserPtr<rlimit64>) -> Result<()> {
     let new = from.read()?;
-    set_limit(&Current::get(), resource, new).map(drop)
+    set_limit(&Current::get().process, resource, new).map(drop)
 }
 
 pub(super) fn prlimit64(pid: u32, resource: u32, new: UserPtr<rlimit64>, old: UserPtr<rlimit64>) -> Result<()> {
     let current = Current::get();
-    if resource as usize >= task::credentials::LIMITS {
-        return Err(Errno::EINVAL);
-    }
     let new = new.optional().map(UserPtr::read).transpose()?;
-    if pid != 0 && pid != current.process.pid && pid != current.tid {
-        // Other processes' limits are theirs; there are none yet that a program could name.
-        return Err(Errno::ESRCH);
+    let process = match pid {
+        0 => current.process.clone(),
+        _ => table::find(pid).ok_or(Errno::ESRCH)?.process.clone(),
+    };
+    let (mine, theirs) = (current.process.credentials(), process.credentials());
+    let same = [theirs.uid, theirs.euid, theirs.suid]
+        .iter()
+        .all(|&uid| uid == mine.uid)
+        && [theirs.gid, theirs.egid, theirs.sgid]
+            .iter()
+            .all(|&gid| gid == mine.gid);
+    if process.pid != current.process.pid && !same && !mine.privileged() {
+        return Err(Errno::EPERM);
     }
     let before = match new {
-        Some(new) => set_limit(&current, resource, new)?,
-        None => current
-            .process
+        Some(new) => set_limit(&process, resource, new)?,
+        None => process
             .with_limits(|limits| limits.get(resource as usize))
             .ok_or(Errno::EINVAL)?,
     };
@@ -136,13 +143,13 @@ pub(super) fn prlimit64(pid: u32, resource: u32, new: UserPtr<rlimit64>, old: Us
     }
 }
 
-/// Sets a limit; gives the one before. EINVAL, EPERM as setrlimit(2).
-fn set_limit(current: &Current, resource: u32, new: rlimit64) -> Result<rlimit64> {
+/// Sets a limit of `process`; gives the one before. EINVAL, EPERM as setrlimit(2).
+fn set_limit(process: &Process, resource: u32, new: rlimit64) -> Result<rlimit64> {
     if new.rlim_cur > new.rlim_max {
         return Err(Errno::EINVAL);
     }
-    let privileged = current.process.credentials().privileged();
-    current.process.with_limits(|limits| {
+    let privileged = Current::get().process.credentials().privileged();
+    process.with_limits(|limits| {
         let old = limits.get(resource as usize).ok_or(Errno::EINVAL)?;
         if new.rlim_max > old.rlim_max && !privileged {
             return Err(Errno::EPERM);

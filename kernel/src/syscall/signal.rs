@@ -2,7 +2,7 @@
 
 use super::errno::{Errno, Result};
 use super::user::UserPtr;
-use crate::arch::usercopy::clear_user;
+use crate::arch::usercopy::{clear_user, copy_to_user};
 use crate::fs::file::Timespec;
 use crate::mm::tasks::Current;
 use crate::task::pending::INFO_SIZE;
@@ -71,7 +71,9 @@ pub(super) fn rt_sigpending(set: UserPtr<u64>, size: usize) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     let current = Current::get();
-    set.write(&(current.pending_signals() & current.blocked.get()))
+    // As Linux: a short set is the first bytes of the whole.
+    let waiting = (current.pending_signals() & current.blocked.get()).to_ne_bytes();
+    Ok(copy_to_user(set.address(), &waiting[..size])?)
 }
 
 /// A set that a call gives.
@@ -195,11 +197,16 @@ fn kill_process(current: &Current, process: &Process, signal: Option<Signal>, in
 
 pub(super) fn kill(pid: i32, number_: u32) -> Result<()> {
     let current = Current::get();
-    let signal = number(number_)?;
-    let info = signal.map(|signal| from(&current, signal, Info::SI_USER));
+    // Whether there is anybody comes before whether the signal is one.
+    let signal = number(number_);
+    let send = |process: &Process| {
+        let signal = signal?;
+        let info = signal.map(|signal| from(&current, signal, Info::SI_USER));
+        kill_process(&current, process, signal, info)
+    };
     if pid > 0 {
         let process = table::find_process(pid as u32).ok_or(Errno::ESRCH)?;
-        return kill_process(&current, &process, signal, info);
+        return send(&process);
     }
     let group = match pid {
         i32::MIN => return Err(Errno::ESRCH),
@@ -217,7 +224,7 @@ pub(super) fn kill(pid: i32, number_: u32) -> Result<()> {
         };
         if wanted {
             any = true;
-            match kill_process(&current, &process, signal, info) {
+            match send(&process) {
                 Ok(()) => sent = true,
                 Err(errno) => refused = errno,
             }
@@ -231,14 +238,15 @@ pub(super) fn kill(pid: i32, number_: u32) -> Result<()> {
 }
 
 /// Sends a signal to task `tid`, of process `pid` if one is named.
-fn send_to(tid: i32, pid: Option<i32>, signal: Option<Signal>, info: Option<Info>) -> Result<()> {
+fn send_to(tid: i32, pid: Option<i32>, number_: u32, info: impl FnOnce(Signal) -> Info) -> Result<()> {
     let task = table::find(tid as u32).ok_or(Errno::ESRCH)?;
     if pid.is_some_and(|pid| pid as u32 != task.process.pid) {
         return Err(Errno::ESRCH);
     }
+    let signal = number(number_)?;
     may_send(&Current::get(), &task.process, signal)?;
-    match info {
-        Some(info) if task.is_program() => signal::send_to_task(&task, info),
+    match signal {
+        Some(signal) if task.is_program() => signal::send_to_task(&task, info(signal)),
         _ => Ok(()),
     }
 }
@@ -247,41 +255,48 @@ pub(super) fn tkill(tid: i32, number_: u32) -> Result<()> {
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = number(number_)?;
-    let info = signal.map(|signal| from(&Current::get(), signal, Info::SI_TKILL));
-    send_to(tid, None, signal, info)
+    send_to(tid, None, number_, |signal| {
+        from(&Current::get(), signal, Info::SI_TKILL)
+    })
 }
 
 pub(super) fn tgkill(pid: i32, tid: i32, number_: u32) -> Result<()> {
     if tid <= 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let signal = number(number_)?;
-    let info = signal.map(|signal| from(&Current::get(), signal, Info::SI_TKILL));
-    send_to(tid, Some(pid), signal, info)
+    send_to(tid, Some(pid), number_, |signal| {
+        from(&Current::get(), signal, Info::SI_TKILL)
+    })
 }
 
 /// What a program wants a signal to carry. EPERM for what only the kernel may say, but to oneself.
-fn claimed(info: UserPtr<Info>, number_: u32, to: i32) -> Result<(Option<Signal>, Option<Info>)> {
-    let mut info = info.read()?;
-    if (info.is_of_the_kernel()) && to as u32 != Current::get().process.pid {
+fn claimed(info: UserPtr<Info>, to: i32) -> Result<Info> {
+    let info = info.read()?;
+    if info.is_of_the_kernel() && to as u32 != Current::get().process.pid {
         return Err(Errno::EPERM);
     }
-    let signal = number(number_)?;
-    info.set_signal(signal);
-    Ok((signal, signal.map(|_| info)))
+    Ok(info)
 }
 
-pub(super) fn rt_sigqueueinfo(pid: i32, number: u32, info: UserPtr<Info>) -> Result<()> {
-    let (signal, info) = claimed(info, number, pid)?;
+/// `info` with the number of the signal that carries it.
+fn carried(mut info: Info, by: Signal) -> Info {
+    info.set_signal(Some(by));
+    info
+}
+
+pub(super) fn rt_sigqueueinfo(pid: i32, number_: u32, info: UserPtr<Info>) -> Result<()> {
+    let info = claimed(info, pid)?;
     let process = (pid > 0).then(|| table::find_process(pid as u32)).flatten();
-    kill_process(&Current::get(), &*process.ok_or(Errno::ESRCH)?, signal, info)
+    let process = process.ok_or(Errno::ESRCH)?;
+    let signal = number(number_)?;
+    let info = signal.map(|signal| carried(info, signal));
+    kill_process(&Current::get(), &process, signal, info)
 }
 
-pub(super) fn rt_tgsigqueueinfo(pid: i32, tid: i32, number: u32, info: UserPtr<Info>) -> Result<()> {
+pub(super) fn rt_tgsigqueueinfo(pid: i32, tid: i32, number_: u32, info: UserPtr<Info>) -> Result<()> {
     if tid <= 0 || pid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let (signal, info) = claimed(info, number, pid)?;
-    send_to(tid, Some(pid), signal, info)
+    let info = claimed(info, pid)?;
+    send_to(tid, Some(pid), number_, |signal| carried(info, signal))
 }

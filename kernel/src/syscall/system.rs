@@ -77,5 +77,5 @@ pub(super) fn getrandom(address: u64, length: usize, flags: u32) -> Result<usize
     if flags & !KNOWN != 0 || flags & BOTH == BOTH {
         return Err(Errno::EINVAL);
     }
-    device::random(UserBuffer::checked(address, length.min(isize::MAX as usize))?)
+    device::random(UserBuffer::checked(address, length.min(device::MAX_TRANSFER))?)
 }

@@ -274,7 +274,7 @@ calls! {
     __NR_pipe2 pipe2 = file::pipe2, (0 1) Partial("O_DIRECT is as without");
     __NR_preadv preadv = file::preadv, (0 1 2 3) Full;
     __NR_pwritev pwritev = file::pwritev, (0 1 2 3) Full;
-    __NR_prlimit64 prlimit64 = process::prlimit64, (0 1 2 3) Partial("other processes");
+    __NR_prlimit64 prlimit64 = process::prlimit64, (0 1 2 3) Full;
     __NR_setns setns = namespace::setns, (0 1) Partial("namespaces but those for IPC; pidfds");
     __NR_getcpu getcpu = process::getcpu, (0 1) Full;
     __NR_renameat2 renameat2 = file::renameat2, (0 1 2 3 4) Partial("RENAME_WHITEOUT");

@@ -61,6 +61,8 @@ fn each_buffer(
     count: usize,
     mut f: impl FnMut(UserBuffer) -> Result<usize>,
 ) -> Result<usize> {
+    // As Linux: the upper half of the number is not looked at.
+    let count = count as u32 as usize;
     if count > MAX_BUFFERS {
         return Err(Errno::EINVAL);
     }
@@ -68,6 +70,9 @@ fn each_buffer(
     let mut total = 0usize;
     for index in 0..count {
         let Buffer { address, length } = buffers.at(index).read()?;
+        if (length as isize) < 0 {
+            return Err(Errno::EINVAL);
+        }
         let room = device::MAX_TRANSFER - total;
         total += UserBuffer::checked(address, length)?.length.min(room);
     }
