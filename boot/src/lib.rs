@@ -8,6 +8,7 @@
 //! [`published`] figures and the time that [`latency`] models.
 //!
 //! [`figures`] names every result, so that two runs can be compared, and [`baseline`] compares with a recorded one.
+//! [`trace`] follows single instructions and [`explain`] says what they were for.
 //!
 //! Nothing here holds a lock across a boot, and no code is unsafe.
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod build;
 pub mod console;
 pub mod counters;
 pub mod experiment;
+pub mod explain;
 pub mod failure;
 pub mod figures;
 pub mod findings;
@@ -39,3 +41,4 @@ pub mod races;
 pub mod scaling;
 pub mod stress;
 pub mod table;
+pub mod trace;

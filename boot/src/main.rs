@@ -5,6 +5,7 @@ mod commands;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use commands::explain::{self, Explain};
 use commands::msg::{self, Msg};
 use commands::verify::{self, Verify};
 use std::io::Write;
@@ -70,6 +71,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(Explain),
     Verify(Verify),
     Exec(Exec),
     Fuzz(Fuzz),
@@ -248,6 +250,7 @@ fn main() -> ExitCode {
     let handled = ctrlc::set_handler(process::interrupt).context("installing the interrupt handler");
     let done = handled.and_then(|()| match &cli.command {
         Some(Command::Exec(exec)) => run_exec(exec),
+        Some(Command::Explain(options)) => explain::run(options),
         Some(Command::Verify(verify)) => verify::run(verify),
         Some(Command::Races(races)) => show_races(races),
         Some(Command::Msg(options)) => msg::run(options),

@@ -12,13 +12,15 @@
 use crate::console::Control;
 use crate::failure::{Failed, KERNEL_FAILED, TIMED_OUT, Usage};
 use crate::process::{Running, drain, interrupted, interrupted_error, pieces, spawn_error};
+use crate::trace::Recorder;
 use anyhow::{Context, Result, anyhow};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// QEMU's status when the guest writes 0x10 to isa-debug-exit: ended in order.
@@ -261,6 +263,50 @@ fn printable(line: &str) -> String {
         .collect()
 }
 
+/// How this QEMU is told to translate one instruction at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OneByOne {
+    /// `-singlestep`, up to 8.0.
+    Singlestep,
+    /// `-accel tcg,one-insn-per-tb=on`, since 8.1.
+    Property,
+}
+
+impl OneByOne {
+    /// By the line that QEMU's `--version` prints.
+    pub fn of(version_line: &str) -> OneByOne {
+        let number = version_line.split_whitespace().skip_while(|w| *w != "version").nth(1);
+        let mut parts = number.unwrap_or("").split('.').map(|p| p.parse::<u32>().unwrap_or(0));
+        match (parts.next(), parts.next()) {
+            (Some(major), Some(minor)) if (1..8).contains(&major) || (major, minor) == (8, 0) => OneByOne::Singlestep,
+            _ => OneByOne::Property,
+        }
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            OneByOne::Singlestep => &["-accel", "tcg", "-singlestep"],
+            OneByOne::Property => &["-accel", "tcg,one-insn-per-tb=on"],
+        }
+    }
+}
+
+/// Boots once, counting instructions, and has each of them recorded; gives the recorder back.
+///
+/// Errors: as [`boot`].
+pub fn boot_traced(
+    machine: &Machine,
+    load: &Load<'_>,
+    dir: &Path,
+    one: OneByOne,
+    recorder: Recorder,
+) -> Result<(Boot, Recorder)> {
+    let mut trace = Some((one, recorder));
+    let boot = boot_with(machine, load, dir, None, &AtomicBool::new(false), &mut trace)?;
+    let (_, recorder) = trace.context("the recorder")?;
+    Ok((boot, recorder))
+}
+
 /// Boots once. `dir` holds the boot's files (its names are unique within the process); `tee` gets the program's output
 /// as it comes; `cancel` ends the boot early.
 ///
@@ -272,6 +318,17 @@ pub fn boot(
     dir: &Path,
     tee: Option<&mut dyn Write>,
     cancel: &AtomicBool,
+) -> Result<Boot> {
+    boot_with(machine, load, dir, tee, cancel, &mut None)
+}
+
+fn boot_with(
+    machine: &Machine,
+    load: &Load<'_>,
+    dir: &Path,
+    tee: Option<&mut dyn Write>,
+    cancel: &AtomicBool,
+    trace: &mut Option<(OneByOne, Recorder)>,
 ) -> Result<Boot> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     machine.check()?;
@@ -288,7 +345,11 @@ pub fn boot(
     command
         .args(["-M", "q35", "-bios", "qboot.rom", "-cpu", "max"])
         .args(["-m", &machine.mem.to_string(), "-smp", &machine.cpus.to_string()])
-        .args(machine.accel.arguments(machine.cpus))
+        .args(match trace {
+            // The log goes to standard error, which the recorder reads.
+            Some((one, _)) => [one.arguments(), &["-icount", "shift=0,sleep=off", "-d", "exec,nochain"]].concat(),
+            None => machine.accel.arguments(machine.cpus).to_vec(),
+        })
         // Nothing of the host may leak in: neither its randomness, nor its time, nor its devices.
         .args(["-seed", "0", "-rtc", "base=2024-01-01T00:00:00,clock=vm"])
         .args([
@@ -314,7 +375,14 @@ pub fn boot(
     let started = Instant::now();
     let mut running = Running(command.spawn().map_err(|e| spawn_error(&machine.qemu, &e))?);
     let console = pieces(running.0.stdout.take().context("QEMU's standard output")?);
-    let complaints = pieces(running.0.stderr.take().context("QEMU's standard error")?);
+    let stderr = running.0.stderr.take().context("QEMU's standard error")?;
+    let (complaints, recording) = match trace.take() {
+        None => (pieces(stderr), None),
+        Some((one, recorder)) => {
+            let (complaints, recording) = record(stderr, recorder);
+            (complaints, Some((one, recording)))
+        }
+    };
 
     let mut output = Output {
         kept: Vec::new(),
@@ -327,6 +395,13 @@ pub fn boot(
     drain(&console, |piece| output.take(piece));
     let mut said = Vec::new();
     drain(&complaints, |piece| said.extend_from_slice(piece));
+
+    if let Some((one, recording)) = recording {
+        let recorder = recording
+            .join()
+            .map_err(|_| anyhow!("reading QEMU's execution log failed"))?;
+        *trace = Some((one, recorder));
+    }
 
     let text = std::fs::read(&log).with_context(|| format!("reading the kernel's log {}", log.display()))?;
     let control = Control::parse(&String::from_utf8_lossy(&text));
@@ -351,6 +426,24 @@ pub fn boot(
         control,
         timeout: machine.timeout,
     })
+}
+
+/// Reads QEMU's standard error with an execution log in it: the log's lines to the recorder, the others to the caller.
+fn record(stderr: ChildStderr, mut recorder: Recorder) -> (Receiver<Vec<u8>>, JoinHandle<Recorder>) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        let mut from = BufReader::with_capacity(1 << 16, stderr);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            match std::str::from_utf8(&line) {
+                Ok(text) if text.starts_with("Trace ") => recorder.line(text),
+                _ => drop(sender.send(line.clone())),
+            }
+            line.clear();
+        }
+        recorder
+    });
+    (receiver, reading)
 }
 
 enum Ended {

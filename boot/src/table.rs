@@ -89,7 +89,7 @@ pub fn render(plan: &Plan, rows: &[Row]) -> String {
     text
 }
 
-fn table(head: &[&str], left: usize) -> Table {
+pub(crate) fn table(head: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table
         .load_style(presets::ASCII_MARKDOWN)
