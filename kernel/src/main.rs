@@ -21,6 +21,7 @@ mod fs;
 mod log;
 #[allow(unsafe_code)]
 mod mm;
+mod net;
 mod options;
 mod races;
 mod syscall;

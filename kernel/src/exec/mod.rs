@@ -154,7 +154,7 @@ fn run(
     timers::remove(current.process.pid, |which| matches!(which, timers::Which::Posix(_)));
     current.process.signals.reset_handlers();
     current.process.set_name(name);
-    current.process.executed.store(1, Ordering::Relaxed);
+    current.process.executed.fetch_add(1, Ordering::Relaxed);
     current.process.set_executable(executable);
     current.process.set_arguments(shown);
     let files = &current.own().files;

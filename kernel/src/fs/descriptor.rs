@@ -10,10 +10,16 @@ use alloc::vec::Vec;
 /// The most descriptors of a program (`fs.nr_open`).
 pub const MAX: u64 = 1 << 20;
 
-/// An open file and the descriptor's own flag.
-struct Slot {
+/// An open descriptor: the file and the descriptor's own flag. Dropping it closes it.
+pub struct Slot {
     file: Shared<File>,
     close_on_exec: bool,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.file.descriptor_closed();
+    }
 }
 
 /// The table. The default is an empty one.
@@ -77,8 +83,8 @@ impl Descriptors {
     }
 
     /// Opens `file` at `at`, in place of what is there, which is given back to be closed.
-    pub fn replace(&mut self, at: usize, file: Shared<File>, close_on_exec: bool) -> Result<Option<Shared<File>>> {
-        let before = self.slots.get_mut(at).and_then(Option::take).map(|slot| slot.file);
+    pub fn replace(&mut self, at: usize, file: Shared<File>, close_on_exec: bool) -> Result<Option<Slot>> {
+        let before = self.slots.get_mut(at).and_then(Option::take);
         // Room first: where it lacks there was nothing at `at`.
         self.set(at, file, close_on_exec)?;
         Ok(before)
@@ -103,12 +109,12 @@ impl Descriptors {
         Ok(())
     }
 
-    /// Takes a descriptor out; gives the file, which is closed when dropped.
-    pub fn remove(&mut self, descriptor: i32) -> Result<Shared<File>> {
+    /// Takes a descriptor out, which is closed when dropped.
+    pub fn remove(&mut self, descriptor: i32) -> Result<Slot> {
         let at = descriptor as u32 as usize;
         let slot = self.slots.get_mut(at).and_then(Option::take).ok_or(Errno::EBADF)?;
         self.first_free = self.first_free.min(at);
-        Ok(slot.file)
+        Ok(slot)
     }
 
     /// No descriptor from this one on is in use.
@@ -125,7 +131,7 @@ impl Descriptors {
     }
 
     /// Takes out one descriptor that is to be closed by execve(2).
-    pub fn remove_for_exec(&mut self) -> Option<Shared<File>> {
+    pub fn remove_for_exec(&mut self) -> Option<Slot> {
         let at = self
             .slots
             .iter()

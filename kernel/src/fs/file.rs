@@ -6,9 +6,11 @@ use super::mqueue::QueueFile;
 use super::node::{Kind, Node};
 use super::pipe::End;
 use super::wait::WaitQueue;
-use super::{console, device};
+use super::{console, device, notification};
 use crate::mm::shared::{OutOfMemory, Shared};
 use crate::mm::tasks::Current;
+use crate::net::Socket;
+use crate::net::buffers::Buffers;
 use crate::syscall::errno::{Errno, Result};
 use crate::task::signal::{self, Signal};
 use crate::user_struct;
@@ -54,6 +56,8 @@ pub enum Object {
     Event(Event),
     /// An epoll(7) instance.
     Epoll(super::epoll::Epoll),
+    /// A socket.
+    Socket(Socket),
 }
 
 /// An open file (Linux: `struct file`). Descriptors refer to it.
@@ -115,6 +119,13 @@ impl File {
         })
     }
 
+    /// The running process has closed a descriptor of it.
+    pub fn descriptor_closed(&self) {
+        if let Object::Queue(queue) = &self.object {
+            notification::withdraw(queue.queue());
+        }
+    }
+
     /// Access mode and status flags.
     #[inline(always)]
     pub fn flags(&self) -> u32 {
@@ -174,6 +185,10 @@ impl File {
             Object::Kmsg => Err(Errno::EAGAIN),
             Object::Pipe(end) => end.read(buffer, self.nonblocking()),
             Object::Event(event) => event.read(buffer, self.nonblocking()),
+            Object::Socket(socket) => {
+                let received = socket.receive(&Buffers::one(buffer)?, 0, self.nonblocking())?;
+                Ok(received.result)
+            }
             Object::Regular(_) | Object::Text(_) | Object::Queue(_) => {
                 let at = *self.position.lock();
                 let read = self.read_at(buffer, at)?;
@@ -220,7 +235,7 @@ impl File {
     fn seekable(&self) -> bool {
         !matches!(
             self.object,
-            Object::Console | Object::Pipe(_) | Object::Event(_) | Object::Epoll(_)
+            Object::Console | Object::Pipe(_) | Object::Event(_) | Object::Epoll(_) | Object::Socket(_)
         )
     }
 
@@ -238,6 +253,7 @@ impl File {
             Object::Kmsg => device::log_line(buffer),
             Object::Pipe(end) => end.write(buffer, self.nonblocking()),
             Object::Event(event) => event.write(buffer, self.nonblocking()),
+            Object::Socket(socket) => socket.send(),
             Object::Regular(_) => {
                 let append = self.flags() & general::O_APPEND != 0;
                 let at = if append { None } else { Some(*self.position.lock()) };
@@ -378,6 +394,7 @@ impl File {
             Object::Pipe(end) => end.poll(),
             Object::Event(event) => event.poll(),
             Object::Epoll(epoll) => epoll.poll(),
+            Object::Socket(socket) => socket.poll(),
             Object::Console => general::POLLOUT | general::POLLWRNORM | console::readable(),
             Object::Path => general::POLLNVAL,
             _ => general::POLLIN | general::POLLRDNORM | general::POLLOUT | general::POLLWRNORM,
@@ -390,6 +407,7 @@ impl File {
             Object::Queue(queue) => Some(queue.waiters()),
             Object::Pipe(end) => Some(&end.pipe().waiters),
             Object::Event(event) => Some(event.waiters()),
+            Object::Socket(socket) => Some(socket.waiters()),
             _ => None,
         }
     }

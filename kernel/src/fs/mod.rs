@@ -9,6 +9,7 @@
 //! * [`filesystems`]: what can be mounted: memory, the devices of [`device`] and [`console`], [`mqueue`], and what is made
 //!   up of text: [`procfs`], [`sysfs`], both from [`table`]s. The root is filled from the boot loader's archive, [`initramfs`].
 //! * [`pipe`], [`event`]: files without a name. [`wait`], [`epoll`]: waiting for files to become ready.
+//!   [`notification`]: being told that a queue has a message.
 //!
 //! **Lock order.** Mounts (7), changes of the tree (8), a directory (9); roots (16), the console's input and positions (17,
 //! 18); then, each alone, sets of epoll (22), pipes and counters (23), contents (24), parents (25), attributes (26), lines
@@ -28,6 +29,7 @@ pub mod initramfs;
 pub mod mount;
 pub mod mqueue;
 pub mod node;
+pub mod notification;
 pub mod open;
 pub mod path;
 pub mod pipe;

@@ -5,11 +5,11 @@
 //!
 //! The mqueue file system shows the queues by name: they can be listed, looked at, opened, made and deleted there.
 
-use super::device;
 use super::file::{Object, Status, UserBuffer};
 use super::node::{Attributes, DIRECTORY, Dynamic, Each, FileSystem, Kind, Listed, Node, REGULAR, TYPE_MASK};
 use super::path::Name;
 use super::wait::WaitQueue;
+use super::{device, notification};
 use crate::mm::shared::Shared;
 use crate::mm::shared::try_box;
 use crate::mm::tasks::Current;
@@ -108,7 +108,7 @@ impl QueueFile {
     pub fn read_status(&self, buffer: UserBuffer, at: u64) -> Result<usize> {
         let mut line = ArrayString::<{ STATUS_SIZE as usize + 32 }>::new();
         let status = self.queue().status();
-        let pid = status.process.unwrap_or(0) as i32;
+        let pid = status.process.map_or(0, notification::pid_of);
         status.write(pid, &mut line).map_err(|_| Errno::EIO)?;
         device::copy_out(line.as_bytes(), buffer, at)
     }

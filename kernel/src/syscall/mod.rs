@@ -3,7 +3,7 @@
 //! * [`table`]: which there are.
 //! * [`user`]: arguments; user addresses are claims until a copy has succeeded. [`errno`]: error numbers.
 //! * One file a family: [`clone`], [`family`], [`file`], [`memory`], [`process`], [`signal`], [`time`], [`futex`], [`mqueue`], [`system`],
-//!   [`identity`], [`schedule`], [`timer`], [`sysv`], [`namespace`].
+//!   [`identity`], [`schedule`], [`timer`], [`sysv`], [`namespace`], [`socket`].
 //!
 //! A call's function checks its arguments in Linux's order, asks the part of the kernel that knows, and copies results
 //! out. It holds no lock when it touches user memory.
@@ -23,6 +23,7 @@ mod namespace;
 mod process;
 mod schedule;
 mod signal;
+mod socket;
 pub mod system;
 mod sysv;
 mod time;

@@ -6,18 +6,24 @@
 //! A failed copy to the program has consumed the message, as on Linux.
 
 use super::errno::{Errno, Result};
-use super::file::install;
+use super::file::{install, shared_file};
+use super::socket::netlink_of;
+use super::timer::Event;
 use super::user::UserPtr;
 use crate::fs::file::{File, Object, Timespec};
 use crate::fs::files::{self, lookup};
 use crate::fs::mqueue::{QueueFile, acting, somebody_polls, wake_pollers};
+use crate::fs::notification;
 use crate::mm::plain::{UserSink, UserSource};
 use crate::mm::tasks::Current;
+use crate::net::netlink::{Cookie, Place};
 use crate::task::ipc_namespace::queues;
 use crate::task::{self, clock, signal};
 use crate::user_struct;
 use cpu::atomic::Ordering;
-use ipc::mqueue::{Claim, Create, Ended, NamespaceRef, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter};
+use ipc::mqueue::{
+    Claim, Create, Ended, Ending, How, NamespaceRef, PRIO_MAX, Queue, Receiving, Sending, Sent, Ticket, Waiter,
+};
 use ipc::{Access, Message};
 use linux_raw_sys::general;
 
@@ -161,7 +167,7 @@ fn send(
     }
 }
 
-/// What a send leaves to be done. Nobody can be registered for notification yet.
+/// What a send leaves to be done.
 #[inline(always)]
 fn after_send(queue: &Queue, sent: Sent) {
     queue.touch(clock::coarse());
@@ -174,7 +180,9 @@ fn after_send(queue: &Queue, sent: Sent) {
             notify,
             wake_pollers: polled,
         } => {
-            drop(notify);
+            if let Some(registered) = notify {
+                notification::tell(&registered, Ending::Fired);
+            }
             if polled {
                 wake_pollers();
             }
@@ -319,6 +327,39 @@ fn receive_when_possible(queue: &Queue, deadline: Option<u64>) -> Result<Message
         Ended::Received(message) => Ok(message),
         Ended::GivenUp(_) | Ended::Sent => Err(reason),
     }
+}
+
+/// How a `struct sigevent` wants to hear. EINVAL, EFAULT (the cookie), EBADF, ENOTSOCK, ENOMEM; may wait for the socket.
+fn how_of(event: &Event) -> Result<How> {
+    match event.notify {
+        general::SIGEV_NONE => Ok(How::None),
+        general::SIGEV_SIGNAL => match event.signal {
+            number @ 0.. if number as u32 <= signal::COUNT => Ok(How::Signal {
+                number: number as u32,
+                value: event.value,
+            }),
+            _ => Err(Errno::EINVAL),
+        },
+        general::SIGEV_THREAD => {
+            let cookie: Cookie = UserPtr::new(event.value).read()?;
+            let socket = netlink_of(event.signal)?;
+            notification::by_cookie(Place::take(&socket)?, cookie)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub(super) fn mq_notify(descriptor: i32, event: UserPtr<Event>) -> Result<()> {
+    let event = event.optional().map(UserPtr::read).transpose()?;
+    let how = event.as_ref().map(how_of).transpose()?;
+    let file = shared_file(descriptor)?;
+    let queue = queue_of(&file)?;
+    match how {
+        None => notification::withdraw(queue),
+        Some(how) => queue.register(notification::registration(&Current::get(), how))?,
+    }
+    queue.touch(clock::realtime());
+    Ok(())
 }
 
 pub(super) fn mq_getsetattr(descriptor: i32, new: UserPtr<Attributes>, old: UserPtr<Attributes>) -> Result<()> {

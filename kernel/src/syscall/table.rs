@@ -6,8 +6,8 @@
 
 use super::user::{Argument, Return};
 use super::{
-    clone, family, file, futex, identity, memory, mqueue, namespace, process, schedule, signal, system, sysv, time,
-    timer, unknown,
+    clone, family, file, futex, identity, memory, mqueue, namespace, process, schedule, signal, socket, system, sysv,
+    time, timer, unknown,
 };
 use crate::arch::SyscallFn;
 use linux_raw_sys::general;
@@ -140,7 +140,9 @@ calls! {
     __NR_alarm alarm = timer::alarm, (0) Full;
     __NR_setitimer setitimer = timer::setitimer, (0 1 2) Partial("all three count real time");
     __NR_getpid getpid = process::getpid, () Full;
-    __NR_socket socket = file::socket, (0 1 2) Partial("no family is there");
+    __NR_socket socket = socket::socket, (0 1 2) Partial("only what mq_notify needs of AF_NETLINK");
+    __NR_recvfrom recvfrom = socket::recvfrom, (0 1 2 3 4 5) Full;
+    __NR_recvmsg recvmsg = socket::recvmsg, (0 1 2) Full;
     __NR_exit exit = process::exit, (0) Full;
     __NR_wait4 wait4 = family::wait4, (0 1 2 3) Full;
     __NR_kill kill = signal::kill, (0 1) Full;
@@ -245,6 +247,7 @@ calls! {
     __NR_mq_unlink mq_unlink = mqueue::mq_unlink, (0) Full;
     __NR_mq_timedsend mq_timedsend = mqueue::mq_timedsend, (0 1 2 3 4) Full;
     __NR_mq_timedreceive mq_timedreceive = mqueue::mq_timedreceive, (0 1 2 3 4) Full;
+    __NR_mq_notify mq_notify = mqueue::mq_notify, (0 1) Full;
     __NR_mq_getsetattr mq_getsetattr = mqueue::mq_getsetattr, (0 1 2) Full;
     __NR_waitid waitid = family::waitid, (0 1 2 3 4) Partial("pidfds");
     __NR_openat openat = file::openat, (0 1 2 3) Partial("O_ASYNC; O_DIRECT is as without");

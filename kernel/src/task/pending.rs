@@ -34,6 +34,7 @@ impl Info {
     pub const SI_KERNEL: i32 = general::SI_KERNEL as i32;
     pub const SI_TKILL: i32 = general::SI_TKILL;
     pub const SI_TIMER: i32 = general::SI_TIMER;
+    pub const SI_MESGQ: i32 = general::SI_MESGQ;
     pub const CLD_EXITED: i32 = general::CLD_EXITED as i32;
     pub const CLD_KILLED: i32 = general::CLD_KILLED as i32;
     pub const CLD_STOPPED: i32 = general::CLD_STOPPED as i32;
@@ -74,6 +75,12 @@ impl Info {
     pub fn timer(signal: Signal, timer: i32, overruns: i32, value: u64) -> Info {
         let which = u64::from(overruns as u32) << 32 | u64::from(timer as u32);
         Info::new(signal, Info::SI_TIMER, [which, value, 0, 0])
+    }
+
+    /// Of a message that process `pid` of user `uid` has sent to a queue: the value of the registration.
+    pub fn message(signal: Signal, pid: u32, uid: u32, value: u64) -> Info {
+        let who = u64::from(uid) << 32 | u64::from(pid);
+        Info::new(signal, Info::SI_MESGQ, [who, value, 0, 0])
     }
 
     /// Whether a program may not say so of a signal to another process: what the kernel says, and tkill(2).

@@ -19,10 +19,15 @@ pub const NAME_MAX: usize = 16;
 /// A name as prctl(PR_GET_NAME) gives it.
 pub type Name = ArrayVec<u8, { NAME_MAX - 1 }>;
 
+/// Counts the processes that there have been.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
 /// A process (Linux: a thread group and its signal_struct).
 pub struct Process {
     /// Its number, that of its first task too. Immutable.
     pub pid: Pid,
+    /// Its identity: never used again; the number is its low half. Immutable.
+    pub id: u64,
     /// Its parent's number; 1 once the parent has ended. Read without a lock.
     parent: AtomicU32,
     /// Its process group. Changed under the table's lock, as the session.
@@ -35,7 +40,7 @@ pub struct Process {
     live: AtomicU32,
     /// Whether it has ended and waits for its parent. Changed under the table's lock.
     zombie: AtomicU32,
-    /// Whether it has run execve(2): then its group is its own business.
+    /// How often it has run execve(2). From the first time on its group is its own business.
     pub executed: AtomicU32,
     /// The status with which its first task ended.
     first_status: AtomicU32,
@@ -86,6 +91,7 @@ impl Process {
     pub fn try_new(pid: Pid, parent: Pid, name: &[u8]) -> Result<Shared<Process>, OutOfMemory> {
         Shared::try_new(Process {
             pid,
+            id: SERIAL.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(pid),
             parent: AtomicU32::new(parent),
             group: AtomicU32::new(pid),
             session: AtomicU32::new(pid),

@@ -5,7 +5,7 @@
 //! queue. However it ends, it is handed to the kernel, which raises the signal, sends the cookie, and drops what the
 //! registration holds on to: outside the queue's lock.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 use slab::Object;
@@ -14,7 +14,6 @@ use slab::Object;
 pub const COOKIE_LEN: usize = 32;
 
 /// How a registered process wants to hear of a message.
-#[derive(Clone)]
 pub enum How {
     /// `SIGEV_NONE`: not at all, but nobody else can register.
     None,
@@ -27,8 +26,8 @@ pub enum How {
     },
     /// `SIGEV_THREAD`: by the cookie sent over a socket, its last byte replaced by [`Ending::cookie`].
     Thread {
-        /// The socket: the kernel's own type. Held as long as the registration.
-        socket: Arc<dyn Any + Send + Sync>,
+        /// The socket, or a place in it: the kernel's own type. Held as long as the registration.
+        socket: Box<dyn Any + Send + Sync>,
         /// What is sent.
         cookie: [u8; COOKIE_LEN],
     },
@@ -59,7 +58,7 @@ impl fmt::Debug for How {
 pub type Registered = Object<Registration>;
 
 /// A process's registration.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Registration {
     /// The process: an identity of the kernel's that is not used again while the registration lives.
     pub process: u64,

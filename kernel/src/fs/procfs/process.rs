@@ -372,6 +372,7 @@ impl Dynamic for Descriptor {
         let mut path = Text::default();
         match (&self.file.place, &self.file.object) {
             (Some(place), Object::Pipe(_)) => put!(path, "pipe:[{}]", place.node.ino),
+            (Some(place), Object::Socket(_)) => put!(path, "socket:[{}]", place.node.ino),
             (Some(place), _) => {
                 let walker = Walker::of(&Current::get())?;
                 let found: Option<Vec<u8>> = if place.node.is_directory() {

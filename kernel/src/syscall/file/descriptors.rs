@@ -14,9 +14,9 @@ use linux_raw_sys::general;
 
 pub(in crate::syscall) fn close(descriptor: i32) -> Result<()> {
     let current = Current::get();
-    let file = current.own().files.borrow_mut().remove(descriptor)?;
+    let slot = current.own().files.borrow_mut().remove(descriptor)?;
     // Closed when the table is free again.
-    drop(file);
+    drop(slot);
     Ok(())
 }
 
@@ -130,9 +130,4 @@ pub(in crate::syscall) fn eventfd2(count: u32, flags: u32) -> Result<i32> {
     let object = Object::Event(Event::new(count, flags & general::EFD_SEMAPHORE != 0));
     let file = File::try_new(object, general::O_RDWR | flags & general::O_NONBLOCK)?;
     install(&Current::get(), file, 0, flags & general::O_CLOEXEC != 0)
-}
-
-/// socket(2): there is no family of sockets.
-pub(in crate::syscall) fn socket(_family: i32, _kind: i32, _protocol: i32) -> Result<i32> {
-    Err(Errno::EAFNOSUPPORT)
 }

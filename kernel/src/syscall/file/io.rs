@@ -6,6 +6,7 @@ use crate::fs::device;
 use crate::fs::file::{self, File, Object, UserBuffer};
 use crate::fs::node::Kind;
 use crate::mm::shared::Shared;
+use crate::net::buffers::Buffers;
 use crate::syscall::errno::{Errno, Result};
 use crate::syscall::user::UserPtr;
 use crate::user_struct;
@@ -55,6 +56,21 @@ user_struct! {
     }
 }
 
+/// The buffers of a call that takes them all at once. EMSGSIZE for too many.
+pub(in crate::syscall) fn buffers_of(buffers: UserPtr<Buffer>, count: usize) -> Result<Buffers> {
+    if count > MAX_BUFFERS {
+        return Err(Errno::EMSGSIZE);
+    }
+    let mut all = Buffers::default();
+    for index in 0..count {
+        let Buffer { address, length } = buffers.at(index).read()?;
+        let mut buffer = UserBuffer::checked(address, length)?;
+        buffer.length = buffer.length.min(device::MAX_TRANSFER - all.length());
+        all.push(buffer)?;
+    }
+    Ok(all)
+}
+
 /// Runs `f` on each buffer until one is not done whole; the sum of what was done.
 fn each_buffer(
     buffers: UserPtr<Buffer>,
@@ -95,10 +111,22 @@ fn each_buffer(
     Ok(done)
 }
 
+/// The buffers of readv(2) and writev(2). EINVAL for too many.
+fn vector(buffers: UserPtr<Buffer>, count: usize) -> Result<Buffers> {
+    if count > MAX_BUFFERS {
+        return Err(Errno::EINVAL);
+    }
+    buffers_of(buffers, count)
+}
+
 pub(in crate::syscall) fn readv(descriptor: i32, buffers: UserPtr<Buffer>, count: usize) -> Result<usize> {
     with_file(descriptor, |file| {
         if !file.readable() {
             return Err(Errno::EBADF);
+        }
+        if let Object::Socket(socket) = &file.object {
+            let received = socket.receive(&vector(buffers, count)?, 0, file.nonblocking())?;
+            return Ok(received.result);
         }
         each_buffer(buffers, count, |buffer| file.read(buffer))
     })
@@ -108,6 +136,9 @@ pub(in crate::syscall) fn writev(descriptor: i32, buffers: UserPtr<Buffer>, coun
     with_file(descriptor, |file| {
         if !file.writable() {
             return Err(Errno::EBADF);
+        }
+        if let Object::Socket(socket) = &file.object {
+            return socket.send();
         }
         each_buffer(buffers, count, |buffer| file.write(buffer))
     })

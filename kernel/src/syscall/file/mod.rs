@@ -35,7 +35,7 @@ fn with_file<R>(descriptor: i32, f: impl FnOnce(&File) -> Result<R>) -> Result<R
 }
 
 /// The open file of a descriptor, for what outlives the table's borrow: a call that sleeps or closes.
-fn shared_file(descriptor: i32) -> Result<Shared<File>> {
+pub(in crate::syscall) fn shared_file(descriptor: i32) -> Result<Shared<File>> {
     let current = Current::get();
     let files = current.own().files.borrow();
     Ok(files.get(descriptor)?.clone())
