@@ -150,8 +150,9 @@ fn choose(how: Leave) {
         preempt::clear_need_resched();
         // May it run here no more? Then it goes to another queue, once this CPU has left it.
         let mut moves = false;
-        let voluntary = how == Leave::Sleep && current.state() != State::Runnable;
         let mut queue = cpu.queue.lock();
+        // Under the lock: a wake-up that came before it has made the task runnable, and left it to us.
+        let voluntary = how == Leave::Sleep && current.state() != State::Runnable;
         if current.is_idle() {
         } else if voluntary {
             current.set_queued(false);
