@@ -115,9 +115,9 @@ struct Fuzz {
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 
-    /// Where failures are kept
-    #[arg(long, value_name = "DIR", default_value = "fuzz")]
-    keep: PathBuf,
+    /// Where failures are kept [default: the folder fuzz in cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
 /// Write a disk image that a BIOS machine boots (needs `cargo run --features image`)
@@ -512,7 +512,11 @@ fn run_fuzz(fuzz: &Fuzz) -> Result<i32> {
     let small = fuzz::minimise(&guests, find, &progress)?;
     let calls = guests.shown(&small)?;
     drop(progress);
-    let file = fuzz::keep(&fuzz.keep, &small, &failure, &calls)?;
+    let folder = match &fuzz.keep {
+        Some(folder) => folder.clone(),
+        None => tollgate::build::target_dir()?.join("fuzz"),
+    };
+    let file = fuzz::keep(&folder, &small, &failure, &calls)?;
     eprintln!("tollgate: kept in {}: --replay {0} makes it again", file.display());
     Ok(KERNEL_FAILED)
 }
